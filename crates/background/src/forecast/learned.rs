@@ -34,48 +34,37 @@ const SCENARIOS: usize = 21;
 /// The largest forecast, as a multiple of the largest value seen.
 const GROWTH_MAX: f64 = 10.0;
 /// The version of the stored state.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The method that forecasts days from past days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Method {
     NaiveDay,
     NaiveWeek,
+    MedianWeek,
     Paper(Paper),
     HoltWinters(HoltWinters),
     Mmpp,
     DayProfile,
     Mstl,
-    /// Day profile, MSTL, last week and the day before, weighted by their past errors.
-    Hedge(Hedge),
+    /// The weighted median of [`EXPERTS`].
+    Hedge,
 }
 
-/// How forecasts are combined, and their quantiles follow the errors.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Hedge {
-    /// How fast weights follow the losses.
-    pub(super) rate: f64,
-    /// Whether the day before is among the methods.
-    pub(super) day: bool,
-    /// Whether their weighted median is taken, and not their mean.
-    pub(super) median: bool,
-    /// The gain of the spread, for [`Spread::of`].
-    pub(super) gain: f64,
-}
+/// The methods that the default combines.
+const EXPERTS: [Method; 5] =
+    [Method::DayProfile, Method::Mstl, Method::NaiveWeek, Method::NaiveDay, Method::MedianWeek];
 
 impl Method {
     /// The methods that are combined.
     fn experts(self) -> Vec<Self> {
-        let Self::Hedge(Hedge { day, .. }) = self else { return vec![self] };
-        let mut experts = vec![Self::DayProfile, Self::Mstl, Self::NaiveWeek];
-        experts.extend(day.then_some(Self::NaiveDay));
-        experts
+        if self == Self::Hedge { EXPERTS.to_vec() } else { vec![self] }
     }
 
     /// Whether forecasts follow the level of the current day. The other methods stay as published: they are baselines and
     /// must not get this project's improvements.
     fn follows_the_day(self) -> bool {
-        matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge(_))
+        matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge)
     }
 
     fn ahead(self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<f64> {
@@ -83,12 +72,13 @@ impl Method {
         match self {
             Self::NaiveDay => naive::day(&past, days),
             Self::NaiveWeek => naive::week(&past, days),
+            Self::MedianWeek => naive::median_week(&past, days),
             Self::Paper(paper) => paper::ahead(&paper, &past, days),
             Self::HoltWinters(settings) => holt_winters::ahead(&settings, &past, days),
             Self::Mmpp => mmpp::ahead(&past, days),
             Self::DayProfile => profile::ahead(kept, HISTORY_DAYS, days, scores),
             Self::Mstl => mstl::ahead(&past, days),
-            Self::Hedge(_) => Vec::new(),
+            Self::Hedge => Vec::new(),
         }
     }
 }
@@ -114,8 +104,6 @@ struct Fit {
     spread: Spread,
     correlation: Correlation,
     carry: Carry,
-    /// The recent error at the end of the last scored day.
-    level: f64,
     drift: Option<Drift>,
     value_max: f64,
     /// The errors of the scored days, oldest first: the value of each slot minus its forecast of midnight, zero in a gap.
@@ -242,12 +230,13 @@ impl Learned {
         let name = |method: Method| match method {
             Method::NaiveDay => "naive-day",
             Method::NaiveWeek => "naive-week",
+            Method::MedianWeek => "median-week",
             Method::Paper(_) => "paper",
             Method::HoltWinters(_) => "holt-winters",
             Method::Mmpp => "mmpp",
             Method::DayProfile => "day-profile",
             Method::Mstl => "mstl",
-            Method::Hedge(_) => "hedge",
+            Method::Hedge => "hedge",
         };
         let weights = self.fit.iter().flat_map(|fit| fit.weights.iter().copied());
         self.method.experts().into_iter().map(name).zip(weights).collect()
@@ -334,14 +323,15 @@ impl Learned {
         }
     }
 
-    /// The forecasts of every expert for the days after `kept`. A combination removes off-scale days from the history
-    /// of all its experts; the day profile does so itself.
+    /// The forecasts of every expert for the days after `kept`. A combination hides off-scale days from the experts that repeat a week
+    /// before; the day profile finds them itself. The other experts see them, because one of them must follow a change at once.
     fn experts_ahead(&self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<Vec<f64>> {
         let recent = kept.last(HISTORY_DAYS);
-        let values = matches!(self.method, Method::Hedge(_)).then(|| profile::without_off_scale(&recent));
+        let values = matches!(self.method, Method::Hedge).then(|| profile::without_off_scale(&recent));
         let masked = values.as_ref().map_or(*kept, |values| Past { values, ..recent });
         let of = |method: Method, scores: &mut profile::Scores| {
-            let past = if method == Method::DayProfile { kept } else { &masked };
+            let is_weekly = matches!(method, Method::Mstl | Method::NaiveWeek);
+            let past = if is_weekly { &masked } else { kept };
             method.ahead(past, days, scores)
         };
         self.method.experts().into_iter().map(|method| of(method, scores)).collect()
@@ -396,18 +386,14 @@ impl Learned {
             self.past(days)
         };
         let floor = floor_of(past.values);
-        let (rate, median, gain) = match self.method {
-            Method::Hedge(hedge) => (hedge.rate, hedge.median, hedge.gain),
-            _ => (1.0, false, -1.0),
-        };
         let mut losses: Vec<Vec<f64>> = Vec::new();
         let (mut errors, mut pairs, mut sequence) = (Vec::new(), Vec::new(), Vec::new());
         let mut misses = Vec::new();
         for scored in &self.scored {
             let Ok(place) = usize::try_from(scored.day - self.first_day) else { continue };
             let actual = &self.values[place * slots..(place + 1) * slots];
-            let weights = hedge(&losses, scored.experts.len(), rate);
-            let forecast = combined(&scored.experts, &weights, floor, median);
+            let weights = hedge(&losses, scored.experts.len());
+            let forecast = combined(&scored.experts, &weights);
             sequence.extend(actual.iter().zip(&forecast).map(|(value, forecast)| busy_error(*value, *forecast, floor)));
             errors.push(log_errors(actual, &forecast, floor));
             let miss = |(value, forecast): (&Option<f64>, &f64)| value.map_or(0.0, |value| value - forecast);
@@ -416,13 +402,11 @@ impl Learned {
             losses.push(scored.experts.iter().map(|expert| loss(actual, expert)).collect());
         }
         let experts = self.experts_ahead(&past, AHEAD_DAYS, scores);
-        let weights = hedge(&losses, experts.len(), rate);
-        let keep = drift::keep(self.slot_seconds());
-        let level = sequence.iter().fold(0.0, |level, error| drift::next_level(level, *error, keep));
-        let spread = Spread::of(slots, &errors, &pairs, gain);
+        let weights = hedge(&losses, experts.len());
+        let spread = Spread::of(slots, &errors, &pairs);
         Fit {
             day: past.target().max(self.first_day + (self.values.len() / slots) as i64),
-            ahead: combined(&experts, &weights, floor, median),
+            ahead: combined(&experts, &weights),
             weights,
             floor,
             correlation: Correlation::of(&errors, |slot| spread.scale(slot)),
@@ -432,7 +416,6 @@ impl Learned {
             } else {
                 Carry::default()
             },
-            level,
             drift: drift::alarm(&sequence, self.slot_seconds()),
             value_max: past.values.iter().flatten().copied().fold(0.0, f64::max),
             misses,
@@ -526,7 +509,8 @@ impl Forecaster for Learned {
             let ahead = ahead_at(&fit.ahead, slots, place);
             // An idle bin stays idle, whatever the level of the busy ones.
             let (middle, mean) = if ahead > fit.floor {
-                let middle = ahead * fit.carry.correction(level, lead + 1, self.slot_seconds()).exp();
+                let correction = fit.carry.correction(level, lead + 1, self.slot_seconds()).exp();
+                let middle = (ahead * correction).min(fit.value_max.max(ahead));
                 (middle, middle * fit.spread.ratio(slot))
             } else {
                 (fit.floor, fit.spread.idle_mean)
@@ -534,9 +518,11 @@ impl Forecaster for Learned {
             let median = bounded(middle * inside_median.exp());
             out.median.push(median);
             out.mean.push(bounded(mean));
+            // No quantile of a slot is above the most that was seen, unless the forecast itself is.
+            let room = (fit.value_max / middle).ln().max(0.0);
             let mut lowest = 0.0_f64;
             for (((quantile, values), error), inside) in out.quantiles.iter_mut().zip(&errors).zip(&inside) {
-                let error = together(error * fit.spread.scale(slot), *inside);
+                let error = together((error * fit.spread.scale(slot)).min(room), *inside);
                 let mut value = bounded(middle * error.exp());
                 value = if *quantile < 0.5 { value.min(median) } else { value.max(median) };
                 lowest = lowest.max(value);
@@ -548,13 +534,14 @@ impl Forecaster for Learned {
 }
 
 impl Learned {
-    /// The recent error at the last bin: yesterday's, updated with the bins since.
+    /// The recent error of the bins since the last refit. That of the day before is not carried on: the methods have seen that day, and on
+    /// bursty series a carried error doubled theirs.
     fn level_now(&self, fit: &Fit, start: i64) -> f64 {
         let slots = self.slots();
         let keep = drift::keep(self.slot_seconds());
         let since = usize::try_from(start).unwrap_or(0).min(self.values.len());
         let first = self.values.len() - since;
-        let mut level = fit.level;
+        let mut level = 0.0;
         for (place, value) in self.values[first..].iter().enumerate() {
             level = drift::next_level(level, busy_error(*value, ahead_at(&fit.ahead, slots, place), fit.floor), keep);
         }

@@ -1,6 +1,6 @@
 //! Naive forecasts, yesterday or the same day a week ago: the baseline that every forecaster must beat.
 
-use super::past::{Past, is_weekend};
+use super::past::{Past, is_weekend, median};
 
 /// Each slot as a day before or, if that is a gap, on the last day without one.
 pub(super) fn day(past: &Past<'_>, days: usize) -> Vec<f64> {
@@ -22,6 +22,17 @@ pub(super) fn week(past: &Past<'_>, days: usize) -> Vec<f64> {
         }
     }
     out
+}
+
+/// Each slot at its median over the last seven days; where they have no value there, as a day before.
+pub(super) fn median_week(past: &Past<'_>, days: usize) -> Vec<f64> {
+    let mut one = day(past, 1);
+    for (slot, value) in one.iter_mut().enumerate() {
+        let week = past.days().saturating_sub(7)..past.days();
+        let mut held: Vec<f64> = week.filter_map(|place| past.row(place)[slot]).collect();
+        *value = median(&mut held).unwrap_or(*value);
+    }
+    one.repeat(days)
 }
 
 fn latest(past: &Past<'_>, slot: usize, is_alike: impl Fn(u8) -> bool) -> Option<f64> {

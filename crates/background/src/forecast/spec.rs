@@ -179,10 +179,10 @@ impl ForecastSpec {
 
     fn lead_hours(&self) -> Result<Vec<u32>, Complaint> {
         let hours = |lead: &Duration| match (lead.nanos().0 / HOUR_NANOS, lead.nanos().0 % HOUR_NANOS) {
-            (hours @ 1..=23, 0) => Ok(hours as u32),
+            (hours @ (1..=23 | 25..=168), 0) => Ok(hours as u32),
             _ => {
                 let complaint = Complaint::of_value("lead", format!("a lead of {lead}"));
-                Err(complaint.expected("whole hours, less than a day, such as 1h or 6h"))
+                Err(complaint.expected("whole hours up to 7d, such as 1h, 6h or 7d; a day is always scored"))
             }
         };
         self.leads.0.iter().map(hours).collect()

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::past::median;
+
 /// Errors are counted in steps of this share of the usual error.
 const STEP: f64 = 1.0 / 32.0;
 const STEPS: usize = 1024;
@@ -21,8 +23,6 @@ const NEAR: usize = 3;
 const SHRINK: f64 = 20.0;
 /// The usual error of the logarithm without data: a guess, and the forecast is marked as such.
 const GUESS: f64 = 0.5;
-/// The gains among which the one with the least loss is chosen.
-const GAINS: [f64; 6] = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0];
 /// The number of days of errors required before a quantile moves.
 const DAYS_MIN: usize = 3;
 
@@ -39,13 +39,12 @@ pub(super) struct Spread {
     days: Vec<Vec<(u16, u16)>>,
     /// The number of errors.
     pub(super) errors: usize,
-    /// How far one day's miss moves a quantile: the level where negative, learnt where zero.
-    gain: f64,
 }
 
 impl Spread {
     /// Prepares days of errors of the logarithm, with gaps as not-a-number, and pairs of forecast and value.
-    pub(super) fn of(slots: usize, days: &[Vec<f64>], pairs: &[Vec<(f64, Option<f64>)>], gain: f64) -> Self {
+    pub(super) fn of(slots: usize, days: &[Vec<f64>], pairs: &[Vec<(f64, Option<f64>)>]) -> Self {
+        let days = &without_jumps(days);
         let scale = scale(slots, days);
         let ratio = ratio(slots, pairs);
         let idle = pairs.iter().flatten().filter(|(forecast, _)| *forecast <= 0.0).filter_map(|(_, value)| *value);
@@ -61,7 +60,7 @@ impl Spread {
             counts.into_iter().collect()
         });
         let days = counted.collect();
-        Self { scale, ratio, idle_mean, days, errors, gain }
+        Self { scale, ratio, idle_mean, days, errors }
     }
 
     /// Whether a stored value is valid.
@@ -85,13 +84,6 @@ impl Spread {
         let mut total = 0.0;
         let mut asked = level;
         let mut known = 0;
-        let moves_level = self.gain < 0.0;
-        let gains: &[f64] = match self.gain {
-            _ if moves_level => &[],
-            0.0 => &GAINS,
-            _ => std::slice::from_ref(&self.gain),
-        };
-        let mut tracks: Vec<Track> = gains.iter().map(|gain| Track { gain: *gain, shift: 0.0, loss: 0.0 }).collect();
         for day in &self.days {
             let count: u32 = day.iter().map(|(_, count)| u32::from(*count)).sum();
             if count == 0 {
@@ -100,12 +92,7 @@ impl Spread {
             if known >= DAYS_MIN {
                 let limit = quantile(&pool, total, asked);
                 let below: f64 = day.iter().map(|(step, count)| f64::from(*count) * below(*step, limit)).sum();
-                if moves_level {
-                    asked = (asked + ADAPTION * (level - below / f64::from(count))).clamp(0.001, 0.9995);
-                }
-                for track in &mut tracks {
-                    track.learn(day, limit, level);
-                }
+                asked = (asked + ADAPTION * (level - below / f64::from(count))).clamp(0.001, 0.9995);
             }
             for weight in &mut pool {
                 *weight *= FORGETTING;
@@ -120,34 +107,27 @@ impl Spread {
         if total == 0.0 {
             return standard(level) * MEAN_SIZE;
         }
-        let least = tracks.iter().min_by(|left, right| left.loss.total_cmp(&right.loss));
-        (quantile(&pool, total, asked) + least.map_or(0.0, |track| track.shift)) * few_days(level, known)
+        quantile(&pool, total, asked) * few_days(level, known)
     }
 }
 
-/// A correction of a quantile, in usual errors. After a day below the promised coverage it rises by a share of the difference; after a day
-/// above, it falls by a share.
-struct Track {
-    gain: f64,
-    shift: f64,
-    /// The pinball loss so far, in which old days fade.
-    loss: f64,
-}
-
-impl Track {
-    /// Sees a day, before which the quantile of `level` was at `limit`.
-    fn learn(&mut self, day: &[(u16, u16)], limit: f64, level: f64) {
-        let limit = limit + self.shift;
-        let (mut covered, mut loss, mut count) = (0.0, 0.0, 0.0);
-        for (step, errors) in day {
-            let (errors, above) = (f64::from(*errors), error_of(f64::from(*step) + 0.5) - limit);
-            covered += errors * below(*step, limit);
-            loss += errors * if above > 0.0 { level * above } else { (level - 1.0) * above };
-            count += errors;
-        }
-        self.loss = self.loss * FORGETTING + loss / count;
-        self.shift += self.gain * (level - covered / count);
-    }
+/// The errors, where a day whose level is further off than [`JUMP`] times the usual counts as that far off: a lasting change of level is
+/// followed by the forecast, and would otherwise widen the quantiles for weeks.
+fn without_jumps(days: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    const JUMP: f64 = 3.0 * 1.4826;
+    const LEVEL_MIN: f64 = 0.05;
+    let level = |day: &Vec<f64>| {
+        let mut known: Vec<f64> = day.iter().copied().filter(|error| error.is_finite()).collect();
+        median(&mut known).unwrap_or(0.0)
+    };
+    let mut sizes: Vec<f64> = days.iter().map(|day| level(day).abs()).collect();
+    let limit = JUMP * median(&mut sizes).unwrap_or(0.0).max(LEVEL_MIN);
+    let bounded = |day: &Vec<f64>| {
+        let level = level(day);
+        let excess = level - level.clamp(-limit, limit);
+        day.iter().map(|error| error - excess).collect()
+    };
+    days.iter().map(bounded).collect()
 }
 
 fn step_of(error: f64) -> u16 {

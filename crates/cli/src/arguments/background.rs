@@ -78,7 +78,7 @@ pub(crate) struct ForecastArguments {
     #[arg(long, conflicts_with_all = ["method", "horizon", "quantile", "backtest"], help_heading = "Forecasting")]
     pub(crate) diagnose: bool,
 
-    /// Hours ahead at which a backtest scores too, separated by commas: 1h,6h
+    /// Times ahead at which a backtest scores too, up to a week, separated by commas: 1h,6h,7d
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', help_heading = "Forecasting")]
     pub(crate) lead: Vec<String>,
 
