@@ -3,6 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ioweir_config::date::When;
 use ioweir_config::unknown;
 use ioweir_config::{Duration, Size, format_count, shown};
 use ioweir_core::Nanos;
@@ -44,7 +45,7 @@ pub(crate) fn act(arguments: &TraceArguments) -> Result<(), Failure> {
 
 fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     let (target, format, mut source) =
-        ends(&arguments.files, arguments.to.as_deref(), &arguments.reading, &arguments.together)?;
+        ends(&arguments.files, arguments.to.as_deref(), &arguments.reading, &arguments.together, true)?;
     write(source.as_mut(), target, format)
 }
 
@@ -58,16 +59,75 @@ fn cut(arguments: &CutArguments) -> Result<(), Failure> {
         }
     };
     let part = Cut {
-        from: arguments.from.as_deref().map(time).transpose()?.unwrap_or(Nanos::ZERO),
-        to: arguments.to.as_deref().map(time).transpose()?,
+        from: arguments.from.as_deref().map(when).transpose()?.unwrap_or(When::After(Nanos::ZERO)),
+        to: arguments.to.as_deref().map(when).transpose()?,
         streams: arguments.streams.clone(),
+        volumes: Vec::new(),
         offset_from_bytes: arguments.offset_from.as_deref().map(bytes).transpose()?.unwrap_or(0),
         offset_to_bytes: arguments.offset_to.as_deref().map(bytes).transpose()?,
         speed_thousandths,
     };
+    if let Some(by) = &arguments.by {
+        return split(arguments, &part, by == "volume");
+    }
     let (target, format, mut source) =
-        ends(&arguments.files, arguments.format_to.as_deref(), &arguments.reading, &arguments.together)?;
+        ends(&arguments.files, arguments.format_to.as_deref(), &arguments.reading, &arguments.together, true)?;
     write(&mut trace::cut(source.as_mut(), part), target, format)
+}
+
+/// Writes a file for each stream or volume, which is named after it. The trace is read once for their names, and once for each.
+fn split(arguments: &CutArguments, part: &Cut, by_volume: bool) -> Result<(), Failure> {
+    const FILES_MAX: usize = 256;
+    let ends =
+        || ends(&arguments.files, arguments.format_to.as_deref(), &arguments.reading, &arguments.together, false);
+    let (target, _, mut source) = ends()?;
+    let mut whole = trace::cut(source.as_mut(), part.clone());
+    let mut batch = Vec::new();
+    whole.read_batch(&mut batch)?;
+    while !batch.is_empty() {
+        whole.read_batch(&mut batch)?;
+    }
+    let names = if by_volume { &whole.names().volumes } else { &whole.names().streams };
+    if names.len() > FILES_MAX {
+        let problem = format!("there would be {} files", names.len());
+        return Err(Failure::input(
+            problem,
+            &format!("at most {FILES_MAX}"),
+            "choose some with --streams, --volume or a span of time",
+        ));
+    }
+    let mut targets: Vec<String> = Vec::new();
+    for name in names {
+        let (_, format, mut source) = ends()?;
+        let only = vec![name.clone()];
+        let part =
+            if by_volume { Cut { volumes: only, ..part.clone() } } else { Cut { streams: only, ..part.clone() } };
+        let mut own = named_after(target, name);
+        while targets.contains(&own) {
+            own = named_after(&own, "again");
+        }
+        write(&mut trace::cut(source.as_mut(), part), &own, format)?;
+        targets.push(own);
+    }
+    Ok(())
+}
+
+/// The name of a file with another name before its suffix: `all-sda1.parquet`.
+fn named_after(target: &str, name: &str) -> String {
+    let plain = |part: char| if part.is_alphanumeric() || "._-".contains(part) { part } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    match target.rsplit_once('.').filter(|(_, suffix)| !suffix.contains('/')) {
+        Some((stem, suffix)) => format!("{stem}-{name}.{suffix}"),
+        None => format!("{target}-{name}"),
+    }
+}
+
+/// A time since the first request, or a date.
+fn when(text: &str) -> Result<When, Failure> {
+    text.parse().map_err(|_| {
+        let problem = format!("`{}` is no time", shown(text));
+        Failure::input(problem, "a time since the first request, such as 90s, or a date, such as 2026-03-02T10:00Z", "")
+    })
 }
 
 pub(crate) fn time(text: &str) -> Result<Nanos, Failure> {
@@ -92,18 +152,20 @@ fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
 /// The target of a conversion, its format, and the source.
 type Ends<'a> = (&'a str, &'static Format, Box<dyn TraceSource>);
 
-/// The last of `files` is written as `named` or its suffix say, the others are one trace, or several to be merged.
+/// The last of `files` is written as `named` or its suffix say, the others are one trace, or several to be merged. `once` says that
+/// they are not opened again.
 fn ends<'a>(
     files: &'a [String],
     named: Option<&str>,
     reading: &ReadingArguments,
     together: &TogetherArguments,
+    once: bool,
 ) -> Result<Ends<'a>, Failure> {
     let Some((target, sources)) = files.split_last() else {
         return Err(Failure::input("no file is named", "files of one trace, and the file to write", ""));
     };
     let format = target_format(named, target)?;
-    let options = trace::ReadOptions { once: together.repeat.is_none(), ..engine::read_options(reading)? };
+    let options = trace::ReadOptions { once: once && together.repeat.is_none(), ..engine::read_options(reading)? };
     let groups = engine::groups(sources)?;
     let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
     output::check_outputs(&[target], &inputs)?;

@@ -5,6 +5,7 @@
 
 mod amount;
 mod choice;
+pub mod date;
 mod error;
 mod external;
 mod file;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ioweir_config::date::When;
 use ioweir_core::{Nanos, Operation, StreamId};
 
 use crate::{Names, Position, Record, TraceError, TraceSource};
@@ -9,13 +10,15 @@ use crate::{Names, Position, Record, TraceError, TraceSource};
 /// The part of a trace to keep; by default, all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The time of the first requests kept.
-    pub from: Nanos,
+    /// The time of the first requests kept: since the first request of the trace, or as a date if the trace has a wall clock.
+    pub from: When,
     /// The time before which requests are kept.
-    pub to: Option<Nanos>,
+    pub to: Option<When>,
     /// Keep only requests of these streams; empty means all. A stream is given by its whole name, or by the command after
     /// the pid in it.
     pub streams: Vec<String>,
+    /// Keep only requests of these volumes, given by their names; empty means all.
+    pub volumes: Vec<String>,
     /// Keep requests that start at or after this byte. Flushes, which have no offset, are kept.
     pub offset_from_bytes: u64,
     /// Keep requests that start before this byte.
@@ -27,9 +30,10 @@ pub struct Cut {
 impl Default for Cut {
     fn default() -> Self {
         Self {
-            from: Nanos::ZERO,
+            from: When::After(Nanos::ZERO),
             to: None,
             streams: Vec::new(),
+            volumes: Vec::new(),
             offset_from_bytes: 0,
             offset_to_bytes: None,
             speed_thousandths: 1000,
@@ -41,8 +45,10 @@ impl Default for Cut {
 pub struct CutSource<'a> {
     source: &'a mut dyn TraceSource,
     cut: Cut,
-    /// Whether each stream of the source is wanted, by its number; `None` until its first request.
-    wanted: Vec<Option<bool>>,
+    /// The span of time that is kept, in times of the source; known after its first request.
+    span: Option<(Nanos, Option<Nanos>)>,
+    /// Whether each stream and each volume of the source is wanted, by its number; `None` until its first request.
+    wanted: [Vec<Option<bool>>; 2],
     first: Option<Nanos>,
     ended: bool,
     streams: BTreeMap<u32, u32>,
@@ -68,7 +74,8 @@ pub fn cut(source: &mut dyn TraceSource, cut: Cut) -> CutSource<'_> {
     CutSource {
         source,
         cut,
-        wanted: Vec::new(),
+        span: None,
+        wanted: [Vec::new(), Vec::new()],
         first: None,
         ended: false,
         streams: BTreeMap::new(),
@@ -86,31 +93,66 @@ fn renumbered(numbers: &mut BTreeMap<u32, u32>, number: u32, from: &[String], to
     })
 }
 
+/// Whether the stream or volume of a number is among those that are named; all are if none is.
+fn wanted(
+    known: &mut Vec<Option<bool>>,
+    named: &[String],
+    number: u32,
+    names: &[String],
+    is_same: impl Fn(&str, &str) -> bool,
+) -> bool {
+    if named.is_empty() {
+        return true;
+    }
+    let place = number as usize;
+    if place >= known.len() {
+        known.resize(place + 1, None);
+    }
+    let name = names.get(place).map_or("", String::as_str);
+    *known[place].get_or_insert_with(|| named.iter().any(|wanted| is_same(wanted, name)))
+}
+
 impl CutSource<'_> {
     fn is_wanted(&mut self, stream: u32) -> bool {
-        if self.cut.streams.is_empty() {
-            return true;
-        }
-        let place = stream as usize;
-        if place >= self.wanted.len() {
-            self.wanted.resize(place + 1, None);
-        }
-        if let Some(known) = self.wanted[place] {
-            return known;
-        }
-        let name = self.source.names().streams.get(place).map_or("", String::as_str);
-        let command = name.split_once(' ').map(|(_, command)| command);
-        let found = self.cut.streams.iter().any(|wanted| wanted == name || Some(wanted.as_str()) == command);
-        self.wanted[place] = Some(found);
-        found
+        let names = &self.source.names().streams;
+        wanted(&mut self.wanted[0], &self.cut.streams, stream, names, |wanted, name| {
+            wanted == name || name.split_once(' ').is_some_and(|(_, command)| command == wanted)
+        })
     }
 
-    fn keep(&mut self, record: &Record) -> bool {
+    fn keep(&mut self, record: &Record, from: Nanos) -> bool {
         let cut = &self.cut;
         let placed = record.operation == Operation::Flush
             || record.offset_bytes >= cut.offset_from_bytes
                 && cut.offset_to_bytes.is_none_or(|end| record.offset_bytes < end);
-        placed && record.time >= cut.from && self.is_wanted(record.stream.0)
+        let names = &self.source.names().volumes;
+        let is_volume = |wanted: &str, name: &str| wanted == name;
+        placed
+            && record.time >= from
+            && wanted(&mut self.wanted[1], &self.cut.volumes, record.volume, names, is_volume)
+            && self.is_wanted(record.stream.0)
+    }
+
+    /// The span that is kept, in times since the first request.
+    fn span(&mut self) -> Result<(Nanos, Option<Nanos>), TraceError> {
+        if let Some(span) = self.span {
+            return Ok(span);
+        }
+        let epoch = self.source.epoch_unix_nanos();
+        let since = |when: When| match (when, epoch) {
+            (When::After(time), _) => Ok(time),
+            (When::At(moment), Some(epoch)) => {
+                let nanos = moment.unix_nanos.saturating_sub(epoch).max(0);
+                Ok(Nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+            }
+            (When::At(_), None) => {
+                Err(TraceError::new("cut", Position::File, "the trace has no wall clock, so dates say nothing")
+                    .expected("a time since its first request, such as 10s"))
+            }
+        };
+        let span = (since(self.cut.from)?, self.cut.to.map(since).transpose()?);
+        self.span = Some(span);
+        Ok(span)
     }
 
     fn carried(&mut self, mut record: Record) -> Record {
@@ -158,13 +200,14 @@ impl TraceSource for CutSource<'_> {
             if batch.is_empty() {
                 return if self.first.is_none() { Err(self.nothing_left()) } else { Ok(()) };
             }
-            if let Some(end) = self.cut.to {
+            let (from, to) = self.span()?;
+            if let Some(end) = to {
                 // Times do not decrease, so nothing after the end is wanted.
                 let count = batch.partition_point(|record| record.time < end);
                 self.ended = count < batch.len();
                 batch.truncate(count);
             }
-            batch.retain(|record| self.keep(record));
+            batch.retain(|record| self.keep(record, from));
             for record in batch.iter_mut() {
                 *record = self.carried(*record);
             }

@@ -44,6 +44,19 @@ impl TraceError {
         Self { file: file.into(), position, problem: problem.into(), expected: String::new(), hint: String::new() }
     }
 
+    /// The error for an empty file, or for standard input that ended before the first byte.
+    #[cold]
+    pub(crate) fn empty(name: &str) -> Self {
+        let (what, hint) = match name {
+            "stdin" | "/dev/stdin" => (
+                "nothing came from standard input",
+                "pipe a trace into it, as in `zcat trace.gz | ioweir trace info -`",
+            ),
+            _ => ("the file is empty", ""),
+        };
+        Self::new(name, Position::File, what).expected("a trace").hint(hint)
+    }
+
     /// Sets the expectation.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {

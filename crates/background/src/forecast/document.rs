@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Calendar, Forecast, Scores};
-use crate::series::format_moment;
+use ioweir_config::date::{format_moment, format_offset};
 use ioweir_lab::document::{
     Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Series, Table, records_of,
 };
@@ -57,6 +57,10 @@ pub fn predictions(predicted: &[Predicted<'_>], calendar: &Calendar) -> Result<D
     names.dedup();
     document.headline = format!("The coming time of {}, by the hour.", names.join(", "));
     document.records = bins(predicted);
+    let offsets = predicted.first().map(|one| calendar.offset_seconds(one.start_unix_seconds));
+    if let Some(offset) = offsets.filter(|offset| *offset != 0) {
+        document.text(format!("Local time is UTC{}.", format_offset(offset)));
+    }
     for one in predicted {
         document.heading(format!("{}, {}", one.series, one.forecaster));
         for reason in &one.forecast.degraded {

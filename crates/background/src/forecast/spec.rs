@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use ioweir_config::date::day_of;
 use ioweir_config::{Complaint, Duration, SpecError, plain, shown};
 use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -13,7 +14,7 @@ use super::{
     Backtest, Calendar, ForecastError, Forecaster as _, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find,
     predictions, scores, whole_days,
 };
-use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, open_series};
+use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, open_series};
 use ioweir_lab::document::Document;
 use ioweir_lab::run::{Progress, RunError, unless_stopped};
 use ioweir_lab::spec::{self, OneOrMore, read_options};
@@ -257,7 +258,7 @@ impl ForecastSpec {
         let mut calendar = self.calendar()?;
         // A series that says how far its clock is from UTC is counted by that clock, unless another is named.
         let offset = series.first().and_then(|series| series.losses.utc_offset_seconds);
-        if let Some(offset) = offset.filter(|_| self.time_zone.is_none() && self.utc_offset.seconds == 0)
+        if let Some(offset) = offset.filter(|_| calendar.is_of_utc())
             && series.iter().all(|series| series.losses.utc_offset_seconds == Some(offset))
         {
             calendar.utc_offset_seconds = offset;

@@ -41,6 +41,12 @@ impl Calendar {
         })
     }
 
+    /// Whether its clock is that of UTC.
+    #[must_use]
+    pub const fn is_of_utc(&self) -> bool {
+        self.utc_offset_seconds == 0 && self.changes.is_empty()
+    }
+
     /// Local time minus UTC at a time.
     #[must_use]
     pub fn offset_seconds(&self, unix_seconds: i64) -> i64 {

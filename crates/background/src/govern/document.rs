@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::governor::{Governor, seconds};
 use super::status::{BinRecord, PlannedBin, ServiceStatus, Status};
-use crate::series::{format_day, format_moment};
+use ioweir_config::date::{format_day, format_moment};
 use ioweir_core::Nanos;
 use ioweir_lab::document::{
     Axis, Block, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Series, Table, format_seconds,

@@ -143,6 +143,7 @@ pub(super) fn load(
         if counts { Rates::Own(vec![rate.map(|rate| rate / block)]) } else { Rates::Share(0.0) }
     };
     Load {
+        utc_offset_seconds: None,
         start_unix_seconds: seconds(bin_nanos),
         bin_seconds: (spec.bin().0 / 1_000_000_000) as u32,
         requests: vec![foreground.map(|rate| rate * unit)],

@@ -9,7 +9,7 @@ use super::made::{Plan, PlanBin, Sheet};
 use super::replay::Replayed;
 use super::system::Demand;
 use crate::forecast::Calendar;
-use crate::series::civil_from_days;
+use ioweir_config::date::format_day;
 use ioweir_lab::document::{
     Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table, records_of,
     weekday,
@@ -28,8 +28,7 @@ pub(super) fn moment(unix_seconds: i64, calendar: &Calendar) -> String {
 
 fn date(local_seconds: i64) -> String {
     let day = local_seconds.div_euclid(DAY_SECONDS);
-    let (year, month, date) = civil_from_days(day);
-    format!("{} {year:04}-{month:02}-{date:02}", weekday(day))
+    format!("{} {}", weekday(day), format_day(day))
 }
 
 fn short_moment(plan: &Plan, unix_seconds: i64) -> String {

@@ -3,7 +3,7 @@
 use super::policy::Policy;
 use super::system::Demand;
 use crate::forecast::{Calendar, Correlation, Forecaster, ForecasterChoice, Learned};
-use crate::series::{Counted, Series};
+use crate::series::{Counted, Series, is_column};
 use ioweir_config::Size;
 use ioweir_core::background::overwrite_debt;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub struct Load {
     pub start_unix_seconds: i64,
     /// Length of a bin.
     pub bin_seconds: u32,
+    /// By how much the clock of its times is ahead of UTC, if they say so.
+    pub utc_offset_seconds: Option<i32>,
     /// Requests a second.
     pub requests: Vec<Option<f64>>,
     /// Blocks written a second.
@@ -114,11 +116,13 @@ impl Load {
         let names = || series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>().join(", ");
         let column = |name: &Option<String>| match name {
             None => Ok(None),
-            Some(name) => series.iter().find(|series| series.name == *name).map(Some).ok_or_else(|| LoadError {
-                problem: format!("the series has no column `{}`", ioweir_config::shown(name)),
-                expected: format!("one of {}", names()),
-                hint: "[load] of the policy names the columns: total, or read and write".into(),
-            }),
+            Some(name) => {
+                series.iter().find(|series| is_column(&series.name, name)).map(Some).ok_or_else(|| LoadError {
+                    problem: format!("the series has no column `{}`", ioweir_config::shown(name)),
+                    expected: format!("one of {}", names()),
+                    hint: "[load] of the policy names the columns: total, or read and write".into(),
+                })
+            }
         };
         let (total, read) = (column(&terms.total)?, column(&terms.read)?);
         let (write, unmap) = (column(&terms.write)?, column(&terms.unmap)?);
@@ -164,6 +168,7 @@ impl Load {
         Ok(Self {
             start_unix_seconds: first.start_unix_seconds,
             bin_seconds: first.bin_seconds,
+            utc_offset_seconds: first.losses.utc_offset_seconds,
             requests: scaled(&requests, per_request),
             written,
             unmapped,
@@ -182,6 +187,7 @@ impl Load {
         Self {
             start_unix_seconds: reads.start_unix_seconds,
             bin_seconds: reads.bin_seconds,
+            utc_offset_seconds: None,
             requests: scaled(&requests, policy.load.scale),
             written: Rates::Own(scaled(&counted.bytes[1].values, policy.load.scale / block)),
             unmapped: Rates::Own(scaled(&counted.bytes[2].values, policy.load.scale * metadata / block)),

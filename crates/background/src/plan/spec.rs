@@ -131,7 +131,11 @@ impl PlanSpec {
         progress.started(1 + if self.replay.0.is_empty() { 0 } else { policy.bins() });
         let history = unless_stopped(progress, self.read(&self.series.0, &policy, progress))?;
         let mut notes = history.notes.clone();
-        let calendar = policy.forecast.calendar()?;
+        let mut calendar = policy.forecast.calendar()?;
+        if let Some(offset) = history.utc_offset_seconds.filter(|_| calendar.is_of_utc()) {
+            // A series that says how far its clock is from UTC is counted by that clock, unless another is named.
+            calendar.utc_offset_seconds = offset;
+        }
         let case = unless_stopped(progress, Case::new(&policy, &calendar, &history, &mut notes))?;
         let made = plan(&case.system, &case.ledger, &case.outlook, case.setting);
         progress.finished("plan");

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use super::made::{Plan, Window};
-use crate::series::format_moment;
+use ioweir_config::date::format_moment;
 
 /// What happens to a target, what systemd does then, and when in a window that is.
 type Change = (&'static str, &'static str, fn(&Window) -> i64);

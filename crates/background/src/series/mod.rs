@@ -3,8 +3,12 @@
 //! A bin without data is `None`, never zero: a forecaster that gets zeros for gaps would learn idle time that never was.
 
 mod bins;
+mod fio;
+mod json;
+mod layout;
 mod open;
 mod read;
+mod report;
 mod requests;
 mod sysstat;
 mod time;
@@ -15,8 +19,7 @@ mod write;
 pub use open::{VDI_PREFIX, open_series};
 pub use read::{read_inputs, read_series};
 pub use requests::{Counted, series_of_trace};
-pub use time::civil_from_days;
-pub use time::{day_of, format_day, format_moment};
+pub use value::is_column;
 pub use vdi::{Vdi, VdiSeries};
 pub use write::to_csv;
 
@@ -42,7 +45,7 @@ pub struct Series {
 }
 
 /// Counts of input that was left out or changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Losses {
     /// Rows with the same time and value as the previous row: counted once.
     pub duplicate_rows: u64,
@@ -64,6 +67,8 @@ pub struct Losses {
     pub dates_month_first: bool,
     /// The column only ever rises but for resets, or is named as a counter, so it may be a counter, but it was not read as one.
     pub looks_like_counter: bool,
+    /// What the values were multiplied by, if the heading of their column states a unit other than one.
+    pub unit_factor: Option<f64>,
     /// By how much the clock of the times is ahead of UTC, if they say so. Where the offset changes, as with summer time, it is the last.
     pub utc_offset_seconds: Option<i32>,
 }
@@ -80,6 +85,7 @@ impl Losses {
             counter_resets: self.counter_resets + other.counter_resets,
             thin_bins: self.thin_bins + other.thin_bins,
             rows_passed_over: self.rows_passed_over.max(other.rows_passed_over),
+            unit_factor: self.unit_factor,
             utc_offset_seconds: self.utc_offset_seconds.filter(|_| self.utc_offset_seconds == other.utc_offset_seconds),
             dates_month_first: self.dates_month_first || other.dates_month_first,
             looks_like_counter: self.looks_like_counter || other.looks_like_counter,
@@ -105,9 +111,11 @@ impl Losses {
         let mut lines: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
         if let Some(offset) = self.utc_offset_seconds.filter(|offset| *offset != 0) {
-            let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
-            let shown = format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+            let shown = ioweir_config::date::format_offset(i64::from(offset));
             lines.push(format!("its times carry the offset {shown}: a forecast counts days and shows times in it"));
+        }
+        if let Some(factor) = self.unit_factor {
+            lines.push(format!("its heading states a unit: values are multiplied by {factor}"));
         }
         if self.dates_month_first {
             lines.push(

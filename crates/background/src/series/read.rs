@@ -3,18 +3,18 @@
 //! The delimiter (comma, semicolon, tab, bar), the header, the time column and label columns are recognised from the first
 //! 64 KiB. The file is read as a stream; only bins are kept.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use memchr::{memchr, memmem};
+use ioweir_config::date::DateOrder;
+use memchr::memchr;
 
 use super::bins::Binner;
-use super::sysstat::rewritten;
-use super::time::{moment, offset_of};
-use super::value::{Marks, is_missing, number};
+use super::layout::{Layout, cells, is_blank, is_mark, trimmed, without_mark};
+use super::report::as_table;
+use super::value::{is_missing, number_and_unit};
 use super::{Losses, Series, SeriesError, SeriesOptions};
-use ioweir_trace::{Chunks, HEAD_BYTES, Input, Position, no_pointer, unreadable};
+use ioweir_trace::{Chunks, Input, Position, no_pointer, unreadable};
 
 /// The longest line of a table.
 const LINE_BYTES_MAX: usize = 1 << 16;
@@ -24,10 +24,6 @@ const STEP_USUAL: u32 = 600;
 const BINS_MAX: usize = 1 << 24;
 /// The most series.
 const SERIES_MAX: usize = 1 << 12;
-/// How sadf marks a restart of the machine, in the place of values.
-const RESTART: &[u8] = b"LINUX-RESTART";
-const DELIMITERS: [u8; 4] = [b';', b'\t', b'|', b','];
-const TIME_NAMES: [&str; 7] = ["timestamp", "time", "ts", "date", "datetime", "epoch", "unix"];
 
 /// Reads a file, compressed or not: one series for each column of numbers, and for each label if rows have one.
 ///
@@ -45,7 +41,7 @@ pub fn read_inputs(inputs: &[Input], options: &SeriesOptions) -> Result<Vec<Seri
     inputs.iter().try_for_each(no_pointer)?;
     let (mut tables, mut passed_over, mut month_first) = (Vec::new(), 0, false);
     for input in inputs {
-        tables.push(match rewritten(input)? {
+        tables.push(match as_table(input)? {
             Some(report) => {
                 passed_over += report.passed_over;
                 month_first |= report.is_month_first;
@@ -57,207 +53,12 @@ pub fn read_inputs(inputs: &[Input], options: &SeriesOptions) -> Result<Vec<Seri
     let Some(first) = tables.first() else { return Ok(Vec::new()) };
     let layout = Layout::of(first)?;
     let mut table = Table::new(&layout, options, first.name())?;
-    (table.marks, table.dates_month_first) = (passed_over, month_first);
+    (table.passed_over, table.dates_month_first) = (passed_over, month_first || layout.order == DateOrder::Assumed);
     for input in &tables {
         let layout = if input.name() == first.name() { layout.clone() } else { Layout::of(input)? };
         table.read(input, &layout)?;
     }
     table.finish(first.name())
-}
-
-/// The layout of a file, from its first lines.
-#[derive(Clone, Debug)]
-struct Layout {
-    delimiter: u8,
-    has_header: bool,
-    names: Vec<String>,
-    time: usize,
-    labels: Vec<usize>,
-    step_seconds: f64,
-    marks: Marks,
-    /// Whether times say how far their clock is from UTC.
-    has_offsets: bool,
-}
-
-impl Layout {
-    fn of(input: &Input) -> Result<Self, SeriesError> {
-        let head = input.head()?;
-        let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').map(trimmed).collect();
-        if head.len() == HEAD_BYTES {
-            // The last line may be incomplete.
-            lines.pop();
-        }
-        if let Some(first) = lines.first_mut() {
-            *first = without_mark(first);
-        }
-        let named = lines.iter().find_map(|line| separator_line(line));
-        let comments: Vec<&[u8]> = lines.iter().filter_map(|line| line.strip_prefix(b"#")).map(trimmed).collect();
-        lines.retain(|line| !is_blank(line) && memmem::find(line, RESTART).is_none());
-        let Some(top) = lines.first() else {
-            return Err(SeriesError::new(input.name(), Position::File, "the file is empty")
-                .expected("a table with a column of times and columns of numbers"));
-        };
-        // Quoted text is a name, whatever it holds: {device="sda",job="node"}.
-        let unquoted: Vec<u8> = top.split(|byte| *byte == b'"').step_by(2).flatten().copied().collect();
-        let count = |delimiter: u8| unquoted.iter().filter(|byte| **byte == delimiter).count();
-        // The first of the most frequent: a semicolon wins over decimal commas only if there are more semicolons.
-        let usual = DELIMITERS.into_iter().rev().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',');
-        let delimiter = named.unwrap_or(usual);
-        let rows: Vec<Vec<Cell<'_>>> = lines.iter().map(|line| cells(line, delimiter)).collect();
-        let has_header = rows[0].iter().all(|cell| moment(&cell.text).is_none());
-        let data = &rows[usize::from(has_header)..];
-        if data.is_empty() {
-            return Err(SeriesError::new(input.name(), Position::File, "holds a header and no rows")
-                .expected("rows of times and numbers below it"));
-        }
-        let names = names_of(&rows[0], has_header, &comments, delimiter);
-        let is_time = |place: usize| {
-            let known: Vec<_> = data.iter().filter_map(|row| row.get(place)).take(100).collect();
-            known.iter().filter(|cell| moment(&cell.text).is_some()).count() * 2 > known.len()
-        };
-        let named = |place: &usize| {
-            let name = names[*place].to_lowercase();
-            TIME_NAMES.iter().any(|known| name.split(|c: char| !c.is_ascii_alphanumeric()).next() == Some(*known))
-        };
-        let time = (0..names.len()).find(|place| named(place) && is_time(*place));
-        let numeric = data.iter().flat_map(|row| row.iter().enumerate());
-        let marks = Marks::of(numeric.filter(|(place, _)| Some(*place) != time).map(|(_, cell)| &*cell.text));
-        if marks == Marks::Unclear {
-            return Err(SeriesError::new(input.name(), Position::File, unclear(data))
-                .expected("numbers with a point before their decimals, or without marks between thousands")
-                .hint("export them without a thousands separator"));
-        }
-        // A small number may or may not be a time; a date always is.
-        let is_date = |place: usize| {
-            let is_number =
-                |row: &&Vec<Cell<'_>>| row.get(place).is_some_and(|cell| number(&cell.text, marks).is_some());
-            is_time(place) && !data.iter().take(100).any(|row| is_number(&row))
-        };
-        let time = time.or_else(|| (0..names.len()).find(|place| is_date(*place)));
-        let Some(time) = time.or_else(|| (0..names.len()).find(|place| is_time(*place))) else {
-            let line = 1 + u64::from(has_header);
-            return Err(SeriesError::new(input.name(), Position::Text { line, column: 1 }, "no column holds times")
-                .expected("a column of Unix times (s, ms, us, ns) or dates such as 2016-02-24 07:00:00"));
-        };
-        let is_label = |place: usize| {
-            let known: Vec<_> =
-                data.iter().filter_map(|row| row.get(place)).filter(|cell| !is_missing(&cell.text)).take(100).collect();
-            !known.is_empty() && known.iter().all(|cell| number(&cell.text, marks).is_none())
-        };
-        let labels = (0..names.len()).filter(|place| *place != time && is_label(*place)).collect::<Vec<_>>();
-        let step_seconds = step(data, time, &labels);
-        let has_offsets = data.iter().filter_map(|row| row.get(time)).any(|cell| offset_of(&cell.text).is_some());
-        Ok(Self { delimiter, has_header, names, time, labels, step_seconds, marks, has_offsets })
-    }
-}
-
-/// The names of the columns: from the header, or from the comments after `#` that sadf and others write.
-fn names_of(first: &[Cell<'_>], has_header: bool, comments: &[&[u8]], delimiter: u8) -> Vec<String> {
-    let commented = comments.iter().map(|line| cells(line, delimiter)).rfind(|names| {
-        names.len() == first.len() && names.len() > 1 && names.iter().all(|cell| moment(&cell.text).is_none())
-    });
-    let heading = if has_header { Some(first) } else { commented.as_deref() };
-    (0..first.len())
-        .map(|place| match heading.and_then(|heading| heading.get(place)) {
-            Some(cell) if !cell.text.is_empty() => String::from_utf8_lossy(&cell.text).into_owned(),
-            _ => format!("column {}", place + 1),
-        })
-        .collect()
-}
-
-/// The median distance between a row and the next one with the same labels.
-fn step(rows: &[Vec<Cell<'_>>], time: usize, labels: &[usize]) -> f64 {
-    let mut last: BTreeMap<Vec<&[u8]>, i64> = BTreeMap::new();
-    let mut steps: Vec<u64> = Vec::new();
-    for row in rows {
-        let Some(now) = row.get(time).and_then(|cell| moment(&cell.text)) else { continue };
-        let label: Vec<&[u8]> = labels.iter().filter_map(|place| row.get(*place)).map(|cell| &*cell.text).collect();
-        if let Some(before) = last.insert(label, now)
-            && now != before
-        {
-            steps.push(now.abs_diff(before));
-        }
-    }
-    steps.sort_unstable();
-    steps.get(steps.len().saturating_sub(1) / 2).map_or(0.0, |step| *step as f64)
-}
-
-/// A cell without its quotes, and its offset in the line.
-#[derive(Clone, Debug)]
-struct Cell<'a> {
-    text: Cow<'a, [u8]>,
-    at: usize,
-}
-
-fn cells(line: &[u8], delimiter: u8) -> Vec<Cell<'_>> {
-    let mut out = Vec::new();
-    let mut start = 0;
-    loop {
-        let rest = &line[start..];
-        let lead = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t') && **byte != delimiter).count();
-        let body = &rest[lead..];
-        let quoted = if body.first() == Some(&b'"') { quoted(&body[1..]) } else { None };
-        let (text, from) = match quoted {
-            Some((text, length)) => (text, lead + length + 2),
-            None => (Cow::Borrowed(body), 0),
-        };
-        let end = memchr(delimiter, &rest[from..]).map(|found| from + found);
-        let plain = || Cow::Borrowed(trimmed(&rest[lead..end.unwrap_or(rest.len()).max(lead)]));
-        out.push(Cell { text: if from > 0 { text } else { plain() }, at: start + lead });
-        match end {
-            Some(end) => start += end + 1,
-            None => return out,
-        }
-    }
-}
-
-/// The text up to the closing quote, and its length in the line; two quotes in a row are one that belongs to the text.
-fn quoted(body: &[u8]) -> Option<(Cow<'_, [u8]>, usize)> {
-    let mut end = memchr(b'"', body)?;
-    let mut text = Cow::Borrowed(&body[..end]);
-    while body.get(end + 1) == Some(&b'"') {
-        let more = memchr(b'"', &body[end + 2..])?;
-        text.to_mut().extend_from_slice(&body[end + 1..end + 2 + more]);
-        end += 2 + more;
-    }
-    Some((text, end))
-}
-
-fn trimmed(bytes: &[u8]) -> &[u8] {
-    bytes.trim_ascii()
-}
-
-fn is_blank(line: &[u8]) -> bool {
-    line.is_empty() || line[0] == b'#' || separator_line(line).is_some()
-}
-
-/// The separator in a line `sep=;`, which spreadsheets put first.
-fn separator_line(line: &[u8]) -> Option<u8> {
-    match line {
-        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', separator] => Some(*separator),
-        _ => None,
-    }
-}
-
-/// A line without the byte order mark, which some exporters put first.
-fn without_mark(line: &[u8]) -> &[u8] {
-    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
-}
-
-/// Whether a row is a mark of sadf in the place of values: a restart of the machine, or a comment.
-fn is_mark(cells: &[Cell<'_>]) -> bool {
-    let text = cells.last().map_or(&[][..], |cell| &cell.text);
-    cells.len() == 4 && (text.starts_with(RESTART) || text.starts_with(b"COM "))
-}
-
-/// Why numbers such as `1,523` cannot be read.
-fn unclear(rows: &[Vec<Cell<'_>>]) -> String {
-    let cell = rows
-        .iter()
-        .flatten()
-        .find(|cell| cell.text.contains(&b',') && cell.text.first().is_some_and(u8::is_ascii_digit));
-    let shown = cell.map_or_else(String::new, |cell| cell.text.escape_ascii().to_string());
-    format!("`{shown}` may have a comma between thousands or before decimals, and no number in the file tells which")
 }
 
 /// The table being read: rows become series.
@@ -267,24 +68,21 @@ struct Table<'a> {
     step_seconds: f64,
     /// The columns that are read, by name.
     columns: Vec<String>,
+    /// What a value of each column is multiplied by, and the name of the column then.
+    units: Vec<Option<(f64, String)>>,
     series: BTreeMap<(usize, Vec<u8>), Binner>,
     bins: usize,
     rows: u64,
     utc_offset_seconds: Option<i32>,
-    /// Rows that are marks of the tool.
-    marks: u64,
+    /// Rows that are marks of the tool, or headings again.
+    passed_over: u64,
     dates_month_first: bool,
 }
 
 impl<'a> Table<'a> {
     fn new(layout: &Layout, options: &'a SeriesOptions, file: &str) -> Result<Self, SeriesError> {
-        let is_of_sadf = layout.names.first().is_some_and(|name| name == "hostname");
-        let numeric = |place: &usize| {
-            let is_interval = is_of_sadf && layout.names[*place] == "interval";
-            *place != layout.time && !layout.labels.contains(place) && !is_interval
-        };
         let columns: Vec<String> = if options.columns.is_empty() {
-            (0..layout.names.len()).filter(numeric).map(|place| layout.names[place].clone()).collect()
+            layout.numeric.iter().map(|place| layout.names[*place].clone()).collect()
         } else {
             options.columns.clone()
         };
@@ -302,7 +100,8 @@ impl<'a> Table<'a> {
             bins: 0,
             rows: 0,
             utc_offset_seconds: None,
-            marks: 0,
+            passed_over: 0,
+            units: Vec::new(),
             dates_month_first: false,
         })
     }
@@ -316,6 +115,9 @@ impl<'a> Table<'a> {
                 SeriesError::new(file, Position::File, format!("has no column `{}`", ioweir_config::shown(name)))
                     .expected(format!("one of {}", layout.names.join(", ")))
             })?);
+        }
+        if self.units.is_empty() {
+            self.units = places.iter().map(|place| layout.units[*place].clone()).collect();
         }
         let mut chunks = input.open()?;
         let mut at = Reached { line: 0, header: layout.has_header };
@@ -369,8 +171,8 @@ impl<'a> Table<'a> {
 
     fn row(&mut self, line: &[u8], layout: &Layout, places: &[usize]) -> Result<(), Fault> {
         let cells = cells(without_mark(line), layout.delimiter);
-        if cells.len() < layout.names.len() && is_mark(&cells) {
-            self.marks += 1;
+        if cells.len() < layout.names.len() && is_mark(&cells) || layout.is_heading(&cells) {
+            self.passed_over += 1;
             return Ok(());
         }
         self.rows += 1;
@@ -383,15 +185,13 @@ impl<'a> Table<'a> {
             })
         };
         let when = cell(layout.time, &layout.names[layout.time])?;
-        let time = moment(&when.text).ok_or_else(|| Fault {
+        let (time, offset_seconds) = layout.moment(&when.text).ok_or_else(|| Fault {
             at: when.at,
             problem: format!("`{}` is no time", when.text.escape_ascii()),
             expected: "a Unix time or a date such as 2016-02-24 07:00:00".into(),
             hint: String::new(),
         })?;
-        if layout.has_offsets {
-            self.utc_offset_seconds = offset_of(&when.text).or(self.utc_offset_seconds);
-        }
+        self.utc_offset_seconds = offset_seconds.or(self.utc_offset_seconds);
         let mut label = Vec::new();
         for place in &layout.labels {
             let text = &cell(*place, &layout.names[*place])?.text;
@@ -402,7 +202,9 @@ impl<'a> Table<'a> {
         }
         for (number_of_column, place) in places.iter().enumerate() {
             let held = cell(*place, &self.columns[number_of_column])?;
-            let value = if is_missing(&held.text) { None } else { number(&held.text, layout.marks) };
+            let found = if is_missing(&held.text) { None } else { number_and_unit(&held.text, layout.marks) };
+            let factor = self.units[number_of_column].as_ref().map_or(1.0, |(factor, _)| *factor);
+            let value = found.map(|(value, has_unit)| if has_unit { value } else { value * factor });
             if value.is_none() && !is_missing(&held.text) {
                 return Err(Fault {
                     at: held.at,
@@ -455,14 +257,17 @@ impl<'a> Table<'a> {
             if values.iter().all(Option::is_none) {
                 continue;
             }
+            let unit = self.units.get(column).and_then(Option::as_ref);
+            let shown = unit.map_or(&self.columns[column], |(_, name)| name);
             let name = if labelled && !self.options.total {
-                format!("{} {}", String::from_utf8_lossy(&label), self.columns[column])
+                format!("{} {shown}", String::from_utf8_lossy(&label))
             } else {
-                self.columns[column].clone()
+                shown.clone()
             };
             let losses = Losses {
                 looks_like_counter,
-                rows_passed_over: self.marks,
+                unit_factor: unit.map(|(factor, _)| *factor),
+                rows_passed_over: self.passed_over,
                 utc_offset_seconds,
                 dates_month_first: self.dates_month_first,
                 ..losses

@@ -3,58 +3,30 @@
 //! Their numbers are averages since the report before, so the first report of iostat, which counts from the start of the
 //! machine, is left out.
 
-use ioweir_trace::{HEAD_BYTES, Input, Position, TraceError};
+use ioweir_config::date::{DateOrder, clock_nanos, moment};
+use ioweir_trace::{Input, Position, TraceError};
 
 use super::SeriesError;
-use super::time::days_from_civil;
+use super::report::{Report, whole};
 
-/// The longest report that is read.
-const BYTES_MAX: usize = 1 << 28;
 const DAY_SECONDS: i64 = 86_400;
 
-/// A report as a table.
-pub(super) struct Rewritten {
-    pub(super) input: Input,
-    /// Rows that are left out: averages, marks of a restart, and what counts from the start of the machine.
-    pub(super) passed_over: u64,
-    /// Whether the file leaves open if its dates begin with the month, which is assumed then.
-    pub(super) is_month_first: bool,
-}
-
 /// The table of a report; `None` if the file is none.
-pub(super) fn rewritten(input: &Input) -> Result<Option<Rewritten>, SeriesError> {
-    let head = input.head()?;
-    let Some(tool) = tool(&head) else { return Ok(None) };
-    let text = if head.len() < HEAD_BYTES { head } else { whole(input)? };
-    let text = String::from_utf8_lossy(&text);
-    let dates: Vec<[i64; 3]> = text.lines().filter_map(date_in).collect();
-    let order = DateOrder::of(&dates, text.contains(" AM") || text.contains(" PM"));
-    let mut report = Report { tool, order, ..Report::default() };
+pub(super) fn table(input: &Input, head: &[u8]) -> Result<Option<Report>, SeriesError> {
+    let Some(tool) = tool(head) else { return Ok(None) };
+    let text = whole(input, head)?;
+    let dates = text.lines().filter(|line| line.starts_with("Linux ") || date_in(line, DateOrder::Assumed).is_some());
+    let order = DateOrder::of(dates);
+    let mut lines = Lines { tool, order, ..Lines::default() };
     for (number, line) in (1..).zip(text.lines()) {
-        report.line(line.trim_end()).map_err(|(problem, expected, hint)| {
+        lines.line(line.trim_end()).map_err(|(problem, expected, hint)| {
             let position = Position::Text { line: number, column: 1 };
             TraceError::new(input.name(), position, problem).expected(expected).hint(hint)
         })?;
     }
-    let (passed_over, is_month_first) = (report.passed_over, order == DateOrder::Assumed);
-    let input = Input::from_bytes(input.name(), report.table.into_bytes());
-    Ok(Some(Rewritten { input, passed_over, is_month_first }))
-}
-
-fn whole(input: &Input) -> Result<Vec<u8>, SeriesError> {
-    let mut chunks = input.open()?;
-    let mut text = Vec::new();
-    let broken = |error: std::io::Error| ioweir_trace::unreadable(input.name(), Position::File, &error);
-    while chunks.more().map_err(broken)? || !chunks.available().is_empty() {
-        text.extend_from_slice(chunks.available());
-        let length = chunks.available().len();
-        chunks.consume(length);
-        if text.len() > BYTES_MAX {
-            let problem = format!("is a report of more than {} MiB", BYTES_MAX >> 20);
-            return Err(TraceError::new(input.name(), Position::File, problem).expected("a shorter part of it"));
-        }
-    }
-    Ok(text)
+    let (passed_over, is_month_first) = (lines.passed_over, order == DateOrder::Assumed);
+    let input = Input::from_bytes(input.name(), lines.table.into_bytes());
+    Ok(Some(Report { input, passed_over, is_month_first }))
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,71 +73,26 @@ fn timed(line: &str) -> Option<(i64, Vec<&str>)> {
 }
 
 fn clock_seconds(clock: &str, half: Option<&str>) -> Option<i64> {
-    let parts: Vec<i64> = clock.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [hour, minute, second] = parts[..] else { return None };
-    let hour = match half {
-        Some("AM") => hour % 12,
-        Some(_) => hour % 12 + 12,
-        None => hour,
-    };
-    let is_time = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..61).contains(&second);
-    is_time.then_some(hour * 3600 + minute * 60 + second)
+    let seconds = clock_nanos(clock).filter(|_| clock.len() == 8)? / 1_000_000_000;
+    let noon = DAY_SECONDS / 2;
+    Some(match half {
+        Some("AM") => seconds % noon,
+        Some(_) => seconds % noon + noon,
+        None => seconds,
+    })
 }
 
-/// The three numbers of a date: that of the line with the machine's name, or of a line that is a time.
-fn date_in(line: &str) -> Option<[i64; 3]> {
+/// The day, in seconds since 1970-01-01, that a line names: the line with the machine's name, or one that is a time.
+fn date_in(line: &str, order: DateOrder) -> Option<i64> {
     let is_first = line.starts_with("Linux ");
-    line.split_whitespace().take(if is_first { usize::MAX } else { 1 }).find_map(date)
-}
-
-fn date(word: &str) -> Option<[i64; 3]> {
-    let word = word.get(..10).filter(|_| word.as_bytes().get(10) == Some(&b'T')).unwrap_or(word);
-    let parts: Vec<&str> = word.split(['/', '-', '.']).collect();
-    let [first, second, third] = parts[..] else { return None };
-    let is_number = |part: &str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_date = is_number(first) && is_number(second) && is_number(third) && word.len() >= 8;
-    is_date.then(|| [first, second, third].map(|part| part.parse().unwrap_or(0)))
-}
-
-/// In which order a date has year, month and day.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum DateOrder {
-    YearFirst,
-    DayFirst,
-    MonthFirst,
-    /// The month first, as sysstat prints it unless the machine's language has another order.
-    #[default]
-    Assumed,
-}
-
-impl DateOrder {
-    fn of(dates: &[[i64; 3]], is_american: bool) -> Self {
-        if dates.iter().any(|date| date[0] > 31) {
-            Self::YearFirst
-        } else if dates.iter().any(|date| date[0] > 12) {
-            Self::DayFirst
-        } else if is_american || dates.iter().any(|date| date[1] > 12) {
-            Self::MonthFirst
-        } else {
-            Self::Assumed
-        }
-    }
-
-    /// Days since 1970-01-01.
-    fn day(self, [first, second, third]: [i64; 3]) -> Option<i64> {
-        let (year, month, day) = match self {
-            Self::YearFirst => (first, second, third),
-            Self::DayFirst => (third, second, first),
-            Self::MonthFirst | Self::Assumed => (third, first, second),
-        };
-        let year = if year < 100 { year + 2000 } else { year };
-        ((1..=12).contains(&month) && (1..=31).contains(&day)).then(|| days_from_civil(year, month, day))
-    }
+    let mut words = line.split_whitespace().take(if is_first { usize::MAX } else { 1 });
+    let seconds = words.find_map(|word| moment(word, order))?.unix_seconds();
+    Some(seconds.div_euclid(DAY_SECONDS) * DAY_SECONDS)
 }
 
 /// A report that is being read.
 #[derive(Default)]
-struct Report {
+struct Lines {
     tool: Tool,
     order: DateOrder,
     table: String,
@@ -173,6 +100,7 @@ struct Report {
     heading: Option<String>,
     /// Whether the lines that follow are of the table: other tables stand beside it.
     is_inside: bool,
+    /// The day of the report, in seconds since 1970-01-01.
     day: Option<i64>,
     /// The last time, as it is written into the table.
     time: Option<String>,
@@ -184,10 +112,10 @@ struct Report {
 /// A problem, what was expected, and a hint.
 type Wrong = (String, &'static str, &'static str);
 
-impl Report {
+impl Lines {
     fn line(&mut self, line: &str) -> Result<(), Wrong> {
         if line.starts_with("Linux ") {
-            self.day = date_in(line).and_then(|date| self.order.day(date)).or(self.day);
+            self.day = date_in(line, self.order).or(self.day);
             return Ok(());
         }
         match self.tool {
@@ -202,8 +130,8 @@ impl Report {
             self.is_inside = false;
             return Ok(());
         };
-        if let Some(date) = date(first) {
-            self.time = self.moment(date, &words);
+        if date_in(first, self.order).is_some() {
+            self.time = moment(line, self.order).map(|_| line.trim().to_owned());
             self.is_inside = false;
             return Ok(());
         }
@@ -225,18 +153,6 @@ impl Report {
         self.row(&words[..1], &words[1..])
     }
 
-    /// The time in a line of iostat: a date and a time of day, or one word in the form of ISO 8601.
-    fn moment(&self, date: [i64; 3], words: &[&str]) -> Option<String> {
-        let day = self.order.day(date)?;
-        match words {
-            [only] => Some((*only).to_owned()),
-            [_, clock, rest @ ..] => {
-                Some((day * DAY_SECONDS + clock_seconds(clock, rest.first().copied())?).to_string())
-            }
-            [] => None,
-        }
-    }
-
     fn of_sar(&mut self, line: &str) -> Result<(), Wrong> {
         if line.starts_with("Average") || line.contains("LINUX RESTART") {
             self.passed_over += u64::from(!line.is_empty());
@@ -246,7 +162,7 @@ impl Report {
         let Some((clock, words)) = timed(line) else { return Ok(()) };
         if clock < self.clock {
             // Past midnight, or the next table of the same day.
-            self.day = self.day.map(|day| if is_heading(&words) { day } else { day + 1 });
+            self.day = self.day.map(|day| if is_heading(&words) { day } else { day + DAY_SECONDS });
         }
         self.clock = clock;
         if words.iter().all(|word| word.parse::<f64>().is_err()) {
@@ -269,7 +185,7 @@ impl Report {
                 "record with `sar -d`, or export with `sadf -d`",
             ));
         };
-        self.time = Some((day * DAY_SECONDS + clock).to_string());
+        self.time = Some((day + clock).to_string());
         let has_device = words[0].parse::<f64>().is_err();
         self.row(&words[..usize::from(has_device)], &words[usize::from(has_device)..])
     }
@@ -308,8 +224,12 @@ impl Report {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Option<Report>, SeriesError> {
+        super::table(&Input::from_bytes("report", text.into()), text.as_bytes())
+    }
+
     fn table(text: &str) -> (String, u64) {
-        let report = rewritten(&Input::from_bytes("report", text.into())).unwrap().expect("a report");
+        let report = read(text).unwrap().expect("a report");
         (String::from_utf8(report.input.head().unwrap()).unwrap(), report.passed_over)
     }
 
@@ -320,20 +240,20 @@ mod tests {
             format!("03/02/2026 {time}\navg-cpu:  %user\n  1.00\n\nDevice  r/s  rkB/s\nsda  {reads}  8.00\n\n")
         };
         let text = format!("{head}{}{}", report("11:59:00 PM", "9.00"), report("12:00:00 AM", "2.50"));
-        let midnight = days_from_civil(2026, 3, 2) * DAY_SECONDS;
-        assert_eq!(table(&text), (format!("time;device;r/s;rkB/s\n{midnight};sda;2.50;8.00\n"), 1));
+        let expected = "time;device;r/s;rkB/s\n03/02/2026 12:00:00 AM;sda;2.50;8.00\n";
+        assert_eq!(table(&text), (expected.to_owned(), 1));
     }
 
     #[test]
     fn iostat_without_times_is_an_error_with_a_command() {
-        let error = rewritten(&Input::from_bytes("report", b"Device tps kB_read/s\nsda 1.0 2.0\n".to_vec()));
+        let error = read("Device tps kB_read/s\nsda 1.0 2.0\n");
         assert!(error.err().expect("an error").to_string().contains("iostat -dxt 60"));
     }
 
     #[test]
     fn a_report_of_sar_goes_on_past_midnight() {
         let text = "Linux 6.8.0 (host) 28.02.2026 _x86_64_ (4 CPU)\n\n23:50:01 DEV tps rkB/s\n23:55:01 sda 1.0 2.0\n00:00:01 sda 3.0 4.0\nAverage: sda 2.0 3.0\n";
-        let midnight = days_from_civil(2026, 3, 1) * DAY_SECONDS;
+        let midnight = 1_772_323_200;
         let expected = format!("time;device;tps;rkB/s\n{};sda;1.0;2.0\n{};sda;3.0;4.0\n", midnight - 299, midnight + 1);
         assert_eq!(table(text), (expected, 1));
     }
@@ -341,7 +261,7 @@ mod tests {
     #[test]
     fn dates_without_a_clue_are_said_to_be_assumed() {
         let text = "Linux 6.8.0 (host) 03/02/26 _x86_64_ (4 CPU)\n\n00:00:01 tps rtps\n00:10:01 1.0 2.0\n";
-        assert!(rewritten(&Input::from_bytes("report", text.into())).unwrap().expect("a report").is_month_first);
-        assert!(rewritten(&Input::from_bytes("table", b"time,tps\n1,2\n".to_vec())).unwrap().is_none());
+        assert!(read(text).unwrap().expect("a report").is_month_first);
+        assert!(read("time,tps\n1,2\n").unwrap().is_none());
     }
 }

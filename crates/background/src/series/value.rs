@@ -108,15 +108,49 @@ impl Marks {
 
 /// The number in a cell, in units of one: `223`, `223 io/s`, `1.2K io/s`, `3.5 MiB/s`, `1,523.75`, `1.52 Mil`.
 pub(super) fn number(text: &[u8], marks: Marks) -> Option<f64> {
+    number_and_unit(text, marks).map(|(value, _)| value)
+}
+
+/// As [`number`], and whether the cell states a unit.
+pub(super) fn number_and_unit(text: &[u8], marks: Marks) -> Option<(f64, bool)> {
     let text = std::str::from_utf8(text).ok()?;
     if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;
     }
     if let Some(value) = text.parse().ok().filter(|_| marks != Marks::Comma || !text.contains('.')) {
-        return Some(value);
+        return Some((value, false));
     }
     let (value, unit) = text.split_at(end_of_number(text));
-    Some(plain(value, marks)? * factor(unit)?)
+    Some((plain(value, marks)? * factor(unit)?, !unit.trim().is_empty()))
+}
+
+/// Whether a series is of the column with this heading.
+#[must_use]
+pub fn is_column(series: &str, heading: &str) -> bool {
+    series == heading || unit_of_heading(heading).is_some_and(|(_, shown)| shown == series)
+}
+
+/// The unit that a heading ends with, such as `Reads (MiB/s)`: how many of one it is, and the heading with that one for it, as
+/// `Reads (B/s)`. `None` if it is one already, or none that is known.
+pub(super) fn unit_of_heading(heading: &str) -> Option<(f64, String)> {
+    let heading = heading.trim();
+    let inside = heading.strip_suffix([')', ']'])?;
+    let open = inside.rfind(['(', '['])?;
+    let (name, unit) = (&inside[..=open], &inside[open + 1..]);
+    let factor = factor(unit).filter(|factor| *factor != 1.0)?;
+    let lower = unit.trim().to_ascii_lowercase();
+    let is_size = |(known, _): &(&str, f64)| known.strip_suffix("/s") == Some(&lower);
+    let is_rate = |(known, _): &(&str, f64)| *known == lower || known.strip_suffix("/s") == lower.strip_suffix('s');
+    let one = if TIMES.iter().any(|(known, _)| *known == unit) {
+        "s"
+    } else if BYTES.iter().any(is_size) {
+        "B"
+    } else if BITS.iter().any(|(known, _)| *known == unit) || BYTES.iter().any(is_rate) {
+        "B/s"
+    } else {
+        COUNTED.iter().find(|known| lower.ends_with(**known))?
+    };
+    Some((factor, format!("{name}{one}{}", &heading[inside.len()..])))
 }
 
 /// The characters between groups of three digits, besides the mark that is not the decimal one.
@@ -216,6 +250,27 @@ mod tests {
         assert_eq!(number(b"4,5 io/s", Marks::Comma), Some(4.5));
         assert_eq!(number(b"1.523,5", Marks::Comma), Some(1523.5));
         assert_eq!(number(b"1.523", Marks::Comma), Some(1523.0));
+    }
+
+    #[test]
+    fn units_of_headings_become_units_of_one() {
+        let cases = [
+            ("Reads (MiB/s)", 1_048_576.0, "Reads (B/s)"),
+            ("sda [kB/s]", 1e3, "sda [B/s]"),
+            ("Throughput (Mb/s)", 125e3, "Throughput (B/s)"),
+            ("Size (GiB)", 1_073_741_824.0, "Size (B)"),
+            ("await (ms)", 1e-3, "await (s)"),
+            ("rate (kiops)", 1e3, "rate (iops)"),
+            ("Disk read (MBs)", 1e6, "Disk read (B/s)"),
+        ];
+        for (heading, factor, shown) in cases {
+            assert_eq!(unit_of_heading(heading), Some((factor, shown.to_owned())), "{heading}");
+        }
+        for heading in
+            ["reads", "rkB/s", "Reads (B/s)", "IOPS (io/s)", "busy (%)", "PhysicalDisk(_Total)", "await (s)", "()"]
+        {
+            assert_eq!(unit_of_heading(heading), None, "{heading}");
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ioweir_background::series::{Vdi, civil_from_days};
+use ioweir_background::series::Vdi;
+use ioweir_config::date::format_day;
 
 /// Four weeks of virtual desktops from Monday, 2016-02-01, seed 6; three of ten requests write.
 fn example() -> String {
@@ -11,12 +12,12 @@ fn example() -> String {
     let mut text = String::from("time,read,write\n");
     for (bin, value) in generated.values.iter().enumerate() {
         let time = generated.start_unix_seconds + bin as i64 * i64::from(generated.bin_seconds);
-        let (year, month, day) = civil_from_days(time.div_euclid(86_400));
+        let day = format_day(time.div_euclid(86_400));
         let second = time.rem_euclid(86_400);
         let rate = value.unwrap_or_default();
         let _ = writeln!(
             text,
-            "{year:04}-{month:02}-{day:02} {:02}:{:02}:00,{:.1},{:.1}",
+            "{day} {:02}:{:02}:00,{:.1},{:.1}",
             second / 3600,
             second % 3600 / 60,
             rate * 0.7,

@@ -65,6 +65,7 @@ fn p99_plan_never_overruns_where_oracle_holds() {
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         let scale = f64::from(CORES) * 1000.0 / 3.0 / 3600.0 / mean;
         let load = Load {
+            utc_offset_seconds: None,
             start_unix_seconds: series.start_unix_seconds,
             bin_seconds: HOUR_SECONDS,
             requests: series.values.iter().map(|value| value.map(|value| value * scale)).collect(),

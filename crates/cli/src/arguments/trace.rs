@@ -60,18 +60,18 @@ pub(crate) struct ConvertArguments {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "ioweir trace cut [OPTIONS] <IN>... <OUT>",
-    after_help = "Examples:\n  ioweir trace cut grep.blktrace start.parquet --to 10s\n  ioweir trace cut web.csv.gz busy.parquet --from 1h --to 1h10m --volume hm_0\n  ioweir trace cut sort.csv.zst readers.csv --streams 'DataXceiver for'"
+    after_help = "Examples:\n  ioweir trace cut grep.blktrace start.parquet --to 10s\n  ioweir trace cut web.csv.gz busy.parquet --from 1h --to 1h10m --volume hm_0\n  ioweir trace cut sort.csv.zst readers.csv --streams 'DataXceiver for'\n  ioweir trace cut grep.blktrace part.parquet --by volume"
 )]
 pub(crate) struct CutArguments {
     /// Files of one trace, then the file to write
     #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true)]
     pub(crate) files: Vec<String>,
 
-    /// Only requests at or after this time since the first
+    /// Only requests at or after this time since the first, or this date: 2026-03-02T10:00+01:00 (without an offset UTC)
     #[arg(long, value_name = "TIME", help_heading = "Which part")]
     pub(crate) from: Option<String>,
 
-    /// Only requests before this time since the first
+    /// Only requests before this time since the first, or this date
     #[arg(long, value_name = "TIME", help_heading = "Which part")]
     pub(crate) to: Option<String>,
 
@@ -94,6 +94,10 @@ pub(crate) struct CutArguments {
     /// Format to write [default: by the suffix of OUT]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format_to: Option<String>,
+
+    /// Write a file for each stream or each volume, with its name before the suffix of OUT
+    #[arg(long, value_name = "WHAT", value_parser = ["stream", "volume"])]
+    pub(crate) by: Option<String>,
 
     #[command(flatten)]
     pub(crate) together: TogetherArguments,

@@ -54,8 +54,11 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
         may_write: target.is_writable(),
         ..asked.fit()?
     };
-    look_at(&asked.group, &ReadOptions { latency: true, ..asked.options.clone() })?;
-    let left = Fitted::new(asked.source()?, &asked.group.name, fit.clone()).check()?;
+    let options = ReadOptions { latency: true, ..asked.options.clone() };
+    let looked_at = Box::new(Doubted::new(trace::open(&asked.group.files, &options)?));
+    let mut fitted = Fitted::new(looked_at, &asked.group.name, fit.clone());
+    let left = fitted.check()?;
+    engine::tell(&asked.group.name, &fitted.remarks());
     let mut run = Run { asked: &asked, fit, target: &target, stop, page: page(arguments, &asked, &target, left) };
     run.all(arguments, &system, &state)?;
     let mut page = run.page;
@@ -68,19 +71,6 @@ pub(crate) fn act(arguments: &ReplayArguments) -> Result<(), Failure> {
     match failed {
         0 => Ok(()),
         failed => Err(Failure::Running(format!("{}: the device failed {failed} requests", target.path().display()))),
-    }
-}
-
-/// Reads a trace to its end, and says what makes its figures doubtful.
-fn look_at(group: &TraceGroup, options: &ReadOptions) -> Result<(), Failure> {
-    let mut source = Doubted::new(trace::open(&group.files, options)?);
-    let mut batch = Vec::new();
-    loop {
-        source.read_batch(&mut batch)?;
-        if batch.is_empty() {
-            engine::tell(&group.name, &source.remarks());
-            return Ok(());
-        }
     }
 }
 

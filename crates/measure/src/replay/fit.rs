@@ -77,7 +77,7 @@ impl<'a> Fitted<'a> {
     ///
     /// # Errors
     /// The first request that cannot be replayed.
-    pub fn check(mut self) -> Result<Left, TraceError> {
+    pub fn check(&mut self) -> Result<Left, TraceError> {
         let mut batch = Vec::new();
         loop {
             self.read_batch(&mut batch)?;
@@ -86,7 +86,7 @@ impl<'a> Fitted<'a> {
             }
         }
         if self.left.requests == 0 {
-            let error = TraceError::new(self.name, Position::File, "nothing of it is replayed");
+            let error = TraceError::new(&*self.name, Position::File, "nothing of it is replayed");
             return Err(if self.left.writes_left_out > 0 {
                 error
                     .expected("a trace with reads")
@@ -95,7 +95,7 @@ impl<'a> Fitted<'a> {
                 error.expected("a trace with reads or writes")
             });
         }
-        Ok(self.left)
+        Ok(self.left.clone())
     }
 
     #[cold]

@@ -109,9 +109,28 @@ fn prefix(line: &[u8]) -> Faulty<Option<Prefix>> {
     }
     let number = line[device.0..device.1].iter().all(|byte| byte.is_ascii_digit() || *byte == b',');
     if !number || line[cpu.0..cpu.1].iter().chain(&line[sequence.0..sequence.1]).any(|byte| !byte.is_ascii_digit()) {
-        return Err(no_event(line));
+        return classic(line, [device, cpu, sequence, time, pid]).map(Some).ok_or_else(|| no_event(line));
     }
     Ok(Some(Prefix { device, processor: cpu, sequence, time, pid, action }))
+}
+
+/// The beginning of an event as the kernel's tracer `blk` prints it with its option `blk_classic`: without a number.
+#[cold]
+fn classic(line: &[u8], [device, processor, time, pid, action]: [Span; 5]) -> Option<Prefix> {
+    let has = |span: Span, mark: &[u8]| {
+        let text = text(line, span);
+        text.first().is_some_and(u8::is_ascii_digit)
+            && text.iter().all(|byte| byte.is_ascii_digit() || mark.contains(byte))
+    };
+    let is_event = has(device, b",") && has(processor, b"") && has(time, b".") && has(pid, b"");
+    (is_event && text(line, time).contains(&b'.')).then_some(Prefix {
+        device,
+        processor,
+        sequence: (0, 0),
+        time,
+        pid,
+        action,
+    })
 }
 
 #[cold]
@@ -134,13 +153,7 @@ impl EventText for Blkparse {
     fn line(&mut self, line: &[u8]) -> Faulty<Line> {
         let Some(prefix) = prefix(line)? else { return self.other_line(line) };
         let name = text(line, prefix.action);
-        let action = match name {
-            b"Q" => Action::Request(Event::Queue),
-            b"I" => Action::Request(Event::Insert),
-            b"D" => Action::Request(Event::Issue),
-            b"C" => Action::Request(Event::Complete),
-            _ => Action::Other,
-        };
+        let action = action(name);
         let counted = Counted { processor: prefix.processor, sequence: prefix.sequence, is_remap: name == b"A" };
         let Prefix { time, pid, device, .. } = prefix;
         Ok(Line::Event(EventLine { action, time, pid, known: device, rest: prefix.action.1, counted }))
@@ -148,14 +161,32 @@ impl EventText for Blkparse {
 
     #[inline]
     fn request(&self, line: &[u8], event: &EventLine) -> Faulty<Option<Request>> {
-        let letters = word(line, event.rest);
-        let Some(extent) = extent(line, letters.1)? else { return Ok(None) };
-        let command = command(line, extent.end)?;
-        // After a completion the brackets hold the error.
-        let command = if event.action == Action::Request(Event::Complete) { (0, 0) } else { command };
-        let Extent { sector, sectors, at, .. } = extent;
-        Ok(Some(Request { device: event.known, letters, sector, sectors, at, priority: Priority::NONE, command }))
+        request(line, event)
     }
+}
+
+/// The meaning of the letters of an action.
+#[inline]
+pub(crate) fn action(name: &[u8]) -> Action {
+    match name {
+        b"Q" => Action::Request(Event::Queue),
+        b"I" => Action::Request(Event::Insert),
+        b"D" => Action::Request(Event::Issue),
+        b"C" => Action::Request(Event::Complete),
+        _ => Action::Other,
+    }
+}
+
+/// The request of an event whose letters come next.
+#[inline]
+pub(crate) fn request(line: &[u8], event: &EventLine) -> Faulty<Option<Request>> {
+    let letters = word(line, event.rest);
+    let Some(extent) = extent(line, letters.1)? else { return Ok(None) };
+    let command = command(line, extent.end)?;
+    // After a completion the brackets hold the error.
+    let command = if event.action == Action::Request(Event::Complete) { (0, 0) } else { command };
+    let Extent { sector, sectors, at, .. } = extent;
+    Ok(Some(Request { device: event.known, letters, sector, sectors, at, priority: Priority::NONE, command }))
 }
 
 impl Blkparse {
@@ -221,14 +252,14 @@ fn extent(line: &[u8], from: usize) -> Faulty<Option<Extent>> {
     match line.get(first.0) {
         None => return Err(early(line)),
         Some(b'[') => return Ok(Some(Extent { sector: 0, sectors: 0, at: first.0, end: first.0 })),
-        Some(b'(') => return Ok(None),
+        Some(b'(') => return Ok(elapsed(line, first.0).map(|end| Extent { sector: 0, sectors: 0, at: first.0, end })),
         Some(_) => {}
     }
     let sector = field(line, first.0, first.1, "sector")?;
     let sign = word(line, first.1);
     match line.get(sign.0) {
         Some(b'+') if sign.1 == sign.0 + 1 => {}
-        Some(b'(') => return Ok(None),
+        Some(b'(') => return Ok(elapsed(line, sign.0).map(|end| Extent { sector, sectors: 0, at: first.0, end })),
         Some(b'[') | None => return Ok(Some(Extent { sector, sectors: 0, at: first.0, end: sign.0 })),
         Some(_) => {
             return Err(Fault::new(sign.0, format!("{} after the sector", quote(&line[sign.0..sign.1])))
@@ -238,12 +269,19 @@ fn extent(line: &[u8], from: usize) -> Faulty<Option<Extent>> {
     let count = word(line, sign.1);
     let sectors = field(line, count.0, count.1, "number of sectors")?;
     let mut end = count.1;
-    // With -t, the time since an earlier event of the request: `(    1234)`.
-    let elapsed = word(line, end);
-    if line.get(elapsed.0) == Some(&b'(') {
-        end = memchr::memchr(b')', &line[elapsed.0..]).map_or(line.len(), |close| elapsed.0 + close + 1);
+    if line.get(word(line, end).0) == Some(&b'(') {
+        end = elapsed(line, word(line, end).0).unwrap_or(line.len());
     }
     Ok(Some(Extent { sector, sectors, at: first.0, end }))
+}
+
+/// Where the time since an earlier event of the request ends, which -t prints in at least eight places, as `(    1234)`; `None` for
+/// the bytes of a passthrough command, as `(12 00 ..)`.
+#[cold]
+fn elapsed(line: &[u8], open: usize) -> Option<usize> {
+    let close = open + memchr::memchr(b')', &line[open..])?;
+    let inside = &line[open + 1..close];
+    (inside.len() >= 8 && digits(inside.trim_ascii_start()).is_some()).then_some(close + 1)
 }
 
 /// The command in brackets, which may be absent at the end of the line.

@@ -357,7 +357,7 @@ impl RawSource for Merge {
     fn nothing_found(&self) -> TraceError {
         let file = self.files.first().map_or("", |file| &*file.name);
         if self.files.iter().all(|file| file.record == 0) {
-            return super::empty(file);
+            return TraceError::empty(file);
         }
         self.sink.events.nothing_found(file)
     }

@@ -7,9 +7,11 @@ use crate::reader::RawSource;
 use crate::reader::names::Volumes;
 use crate::reader::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled, scan, scan_to};
 use crate::reader::units::Decoder;
-use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
+use crate::{Completeness, Format, Input, Names, ReadOptions, Record, TraceError};
 
 const MICROSECOND_NANOS: u64 = 1_000;
+/// Actions on a file that are no requests; the last four are those of the engines for files, with an offset and a length.
+const FILE_ACTIONS: [&[u8]; 7] = [b"add", b"open", b"close", b"unlink", b"stat", b"mkdir", b"rmdir"];
 /// The shortest wait that fio itself keeps.
 const WAIT_MICROSECONDS_MIN: u64 = 100;
 
@@ -32,7 +34,7 @@ fn detect(head: &[u8]) -> bool {
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     one_file(inputs, &FORMAT, options, options.order(FORMAT.window_records), |input| {
         let (volume_name, volumes) = (input.volume_name(), Volumes::default());
-        (Lines { version: None, now_micros: 0, volume_name, volumes }, Names::default())
+        (Lines { version: None, now_micros: 0, volume_name, volumes, passed_over: 0 }, Names::default())
     })
 }
 
@@ -48,6 +50,7 @@ struct Lines {
     now_micros: u64,
     volume_name: String,
     volumes: Volumes,
+    passed_over: u64,
 }
 
 impl Decoder for Lines {
@@ -85,6 +88,10 @@ impl Decoder for Lines {
                 self.action(line, (end + 1).min(line.len()), names)
             }
         }
+    }
+
+    fn completeness(&self) -> Completeness {
+        Completeness { lines_passed_over: self.passed_over, ..Completeness::default() }
     }
 }
 
@@ -126,7 +133,7 @@ impl Lines {
     fn action(&mut self, line: &[u8], start: usize, names: &mut Names) -> Faulty<Option<Record>> {
         let (last_start, last_end) = last_word(line, start, line.len());
         let last = &line[last_start..last_end];
-        if matches!(last, b"add" | b"open" | b"close") {
+        if FILE_ACTIONS.contains(&last) {
             return Ok(None);
         }
         if let Some(operation @ Operation::Flush) = operation(last) {
@@ -137,6 +144,9 @@ impl Lines {
         let (kind_start, kind_end) = last_word(line, start, offset_start);
         let kind = &line[kind_start..kind_end];
         let wait = kind == b"wait";
+        if FILE_ACTIONS.contains(&kind) {
+            return Ok(None);
+        }
         let Some(operation) = operation(kind).or(wait.then_some(Operation::Flush)) else {
             return Err(unknown(line, start, kind_start, kind));
         };
@@ -144,7 +154,9 @@ impl Lines {
         let length = field(line, last_start, last_end, "length")?;
         if wait {
             if self.version == Some(Version::Three) {
-                return Err(Fault::new(kind_start, "version 3 has no `wait`"));
+                // fio ignores it too: the times say when.
+                self.passed_over += 1;
+                return Ok(None);
             }
             if offset >= WAIT_MICROSECONDS_MIN {
                 let sum = self.now_micros.checked_add(offset);

@@ -2,7 +2,7 @@
 
 use ioweir_core::{Priority, PriorityClass};
 
-use super::one_file;
+use super::{blkparse, one_file};
 use crate::reader::RawSource;
 use crate::reader::events::{Action, Counted, EventLine, EventLines, EventText, Line, Request};
 use crate::reader::fields::{Span, text, whole, word_spans};
@@ -27,7 +27,7 @@ fn detect(head: &[u8]) -> bool {
     const LINES_MAX: usize = 1000;
     for line in head.split(|&byte| byte == b'\n').take(LINES_MAX) {
         if let Ok(prefix) = Prefix::of(line) {
-            return prefix.event.0 < prefix.event.1;
+            return prefix.event.0 < prefix.event.1 || traced(line, prefix.time.1 + 1).is_some();
         }
         if other_line(line).is_err() {
             return false;
@@ -78,11 +78,41 @@ fn processor(line: &[u8]) -> Option<Span> {
 
 impl Prefix {
     fn of(line: &[u8]) -> Faulty<Self> {
-        let cpu = processor(line).ok_or_else(|| no_event(line))?;
+        let Some(cpu) = processor(line) else { return Self::without_brackets(line) };
         let (command, pid) = process(line, cpu.0).ok_or_else(|| no_event(line))?;
+        Self::from_time(line, (command, pid), (cpu.0 + 1, cpu.1 - 1), cpu.1)
+    }
+
+    /// The beginning of a line of `trace-cmd report -l`, as `fio-501     3d..2. 10.000001: event:`, or of `perf script -F` without
+    /// the processor, as `fio 501 10.000001: event:`.
+    #[cold]
+    fn without_brackets(line: &[u8]) -> Faulty<Self> {
+        const WORDS_MAX: usize = 16;
+        let is_time = |span: &Span| {
+            let word = text(line, *span).strip_suffix(b":").unwrap_or_default();
+            word.contains(&b'.') && word.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+        };
+        let words: Vec<Span> = word_spans(line, 0).take(WORDS_MAX).collect();
+        let time = words.iter().position(is_time).filter(|place| *place > 0).ok_or_else(|| no_event(line))?;
+        let before = words[time - 1];
+        // The processor and the flags behind it are one word: `3d..2.`.
+        let digits = text(line, before).iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let flags = &text(line, before)[digits..];
+        let has_flags = digits > 0
+            && flags.len() >= 3
+            && flags.iter().all(|byte| b".".contains(byte) || byte.is_ascii_alphanumeric());
+        let (processor, end) = match has_flags {
+            true => ((before.0, before.0 + digits), before.0),
+            false => ((0, 0), words[time].0),
+        };
+        let process = process(line, end).ok_or_else(|| no_event(line))?;
+        Self::from_time(line, process, processor, words[time].0)
+    }
+
+    fn from_time(line: &[u8], (command, pid): (Span, Span), processor: Span, from: usize) -> Faulty<Self> {
         let mut time = None;
         let mut event = None;
-        for span in word_spans(line, cpu.1).take(4) {
+        for span in word_spans(line, from).take(4) {
             let Some(word) = text(line, span).strip_suffix(b":") else { continue };
             if time.is_none() && word.first().is_some_and(u8::is_ascii_digit) {
                 time = Some((span.0, span.1 - 1));
@@ -97,7 +127,7 @@ impl Prefix {
         if text(line, event).starts_with(b"block:") {
             event.0 += b"block:".len();
         }
-        Ok(Self { command, pid, processor: (cpu.0 + 1, cpu.1 - 1), time, event, arguments })
+        Ok(Self { command, pid, processor, time, event, arguments })
     }
 }
 
@@ -132,6 +162,11 @@ fn arguments(line: &[u8], from: usize, command: Span) -> Faulty<Option<Request>>
     let early = || Fault::new(line.len(), "the line ends too early").expected("maj,min letters ... sector + sectors");
     let mut words = word_spans(line, from);
     let device = words.next().ok_or_else(early)?;
+    if text(line, device).starts_with(b"dev=") || text(line, device) == b"[FAILED" {
+        return Err(Fault::new(device.0, "the fields of the event are printed raw")
+            .expected("maj,min letters ... sector + sectors")
+            .hint("print it with `trace-cmd report` without -R, or on the machine that recorded it"));
+    }
     let letters = words.next().ok_or_else(early)?;
     // The SCSI command in parentheses may contain several words and numbers; the extent follows it.
     let sign = memchr::memmem::find(&line[letters.1..], b" + ").map_or(line.len(), |place| letters.1 + place);
@@ -185,18 +220,54 @@ impl EventText for Ftrace {
         };
         let Prefix { time, pid, command, processor, .. } = prefix;
         let counted = Counted { processor, ..Counted::default() };
+        if action == Action::Other
+            && let Some((device, action)) = traced(line, time.1 + 1)
+        {
+            let rest = action.1;
+            let action = blkparse::action(text(line, action));
+            return Ok(Line::Event(EventLine { action, time, pid, known: device, rest, counted }));
+        }
         Ok(Line::Event(EventLine { action, time, pid, known: command, rest: prefix.arguments, counted }))
     }
 
     fn request(&self, line: &[u8], event: &EventLine) -> Faulty<Option<Request>> {
+        // The tracer `blk` has the device before the action, and an event has it among its arguments.
+        if event.known.0 > event.time.0 {
+            return blkparse::request(line, event);
+        }
         arguments(line, event.rest, event.known)
     }
+}
+
+/// The device and the action of a line of the tracer `blk`, which prints what blkparse does: `8,0 Q R 2048 + 8 [fio]`. With
+/// cgroups a path or a pair of numbers stands between them.
+fn traced(line: &[u8], from: usize) -> Option<(Span, Span)> {
+    let mut words = word_spans(line, from);
+    let device = words.next()?;
+    let (major, minor) = text(line, device).split_at(memchr::memchr(b',', text(line, device))?);
+    let is_device = digits(major).is_some() && digits(&minor[1..]).is_some();
+    let is_action = |span: &Span| matches!(text(line, *span), [b'A'..=b'Z'] | b"UT" | b"m");
+    let action = words.take(2).find(is_action).filter(|_| is_device)?;
+    Some((device, action))
+}
+
+/// The events that were overwritten before the first of each processor, as the heading of the file `trace` says:
+/// `# entries-in-buffer/entries-written: 205/1439   #P:4`.
+fn overwritten(heading: &[u8]) -> Option<u64> {
+    let mark = b"entries-in-buffer/entries-written:";
+    let from = memchr::memmem::find(heading, mark)? + mark.len();
+    let (kept, written) = heading.split_at(from + memchr::memchr(b'/', &heading[from..])?);
+    let number = |text: &[u8]| digits(text.trim_ascii().split(u8::is_ascii_whitespace).next()?);
+    number(&written[1..])?.checked_sub(number(&kept[from..])?).filter(|lost| *lost > 0)
 }
 
 /// The kind of a line that does not begin like an event.
 #[cold]
 fn other_line(line: &[u8]) -> Faulty<Line> {
     let text = line.trim_ascii();
+    if let Some(lost) = text.strip_prefix(b"#").and_then(overwritten) {
+        return Ok(Line::LostBefore(lost));
+    }
     if text.is_empty() || text.starts_with(b"#") || HEAD.iter().any(|beginning| text.starts_with(beginning)) {
         return Ok(Line::Frame);
     }
@@ -213,7 +284,7 @@ fn other_line(line: &[u8]) -> Faulty<Line> {
 const HEAD: [&[u8]; 3] = [b"cpus=", b"version = ", b"trace-cmd version"];
 
 /// The beginnings of messages of trace-cmd and perf, which may have gone to the same file.
-const MESSAGES: [&[u8]; 20] = [
+const MESSAGES: [&[u8]; 21] = [
     b"Kernel buffer statistics:",
     b"Note: \"entries\"",
     b"recorded in the trace data",
@@ -233,14 +304,15 @@ const MESSAGES: [&[u8]; 20] = [
     b"    TRACE_BUFFER:",
     b"offset=",
     b"Tracing block",
+    b"overriding event (",
     b"^C",
 ];
 
-/// `CPU 3 is empty`, `CPU0 data recorded at offset=0x1000`, `4096 bytes in size`.
+/// `CPU 3 is empty`, `CPU0 data recorded at offset=0x1000`, `4096 bytes in size (8192 uncompressed)`.
 fn is_empty_processor(text: &[u8]) -> bool {
     text.starts_with(b"CPU")
         && (text.ends_with(b" is empty") || memchr::memmem::find(text, b" data recorded at ").is_some())
-        || text.first().is_some_and(u8::is_ascii_digit) && text.ends_with(b" bytes in size")
+        || text.first().is_some_and(u8::is_ascii_digit) && memchr::memmem::find(text, b" bytes in size").is_some()
 }
 
 /// Whether a line is an entry of a stack: an address with a symbol, the kernel's `=> function`, or a line of source.

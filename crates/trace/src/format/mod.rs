@@ -252,19 +252,7 @@ fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
         let found = FORMATS.iter().find(|format| !format.ambiguous && format.detects(&head));
         return found.ok_or_else(|| unrecognised(input, &head));
     }
-    Err(empty(first.name()))
-}
-
-/// The error for an empty file, or for standard input that ended before the first byte.
-#[cold]
-pub(crate) fn empty(name: &str) -> TraceError {
-    let (what, hint) = match name {
-        "stdin" | "/dev/stdin" => {
-            ("nothing came from standard input", "pipe a trace into it, as in `zcat trace.gz | ioweir trace info -`")
-        }
-        _ => ("the file is empty", ""),
-    };
-    TraceError::new(name, Position::File, what).expected("a trace").hint(hint)
+    Err(TraceError::empty(first.name()))
 }
 
 #[cold]

@@ -201,7 +201,8 @@ pub(super) const TABLES: &[Table] = &[
         more_columns: true,
         ambiguous: true,
         notes: "fio's logs of bandwidth and IOPS look the same, so the format must be named; they hold no requests, nor does a log \
-            without offsets or with averages: `write_iolog=FILE` records requests. Arrivals are known to the millisecond.",
+            without offsets or with averages: `write_iolog=FILE` records requests, and `ioweir forecast` reads such logs as series. \
+            Arrivals are known to the millisecond.",
         ..Table::COMMAS
     },
     Table {

@@ -26,8 +26,10 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub const HEAD_BYTES: usize = 1 << 16;
 /// The most memory for unpacking xz: enough for its highest level, whose dictionary is 64 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 80 << 10;
+/// The length of the heading of a file in a zip archive, before its name.
+const ZIP_HEADING_BYTES: usize = 30;
 /// The number of bytes that identify a compression.
-const MAGIC_BYTES: usize = 7;
+const MAGIC_BYTES: usize = 6;
 /// Endings of file names that only name the compression.
 pub(crate) const PACKED_ENDINGS: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
@@ -132,19 +134,29 @@ impl Input {
             Packing::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(buffered()?, true, XZ_MEMORY_KIB_MAX)),
             #[cfg(not(feature = "xz"))]
             Packing::Xz => return Err(without_feature("xz")),
-            Packing::Zip { is_empty, is_encrypted } => {
-                let problem = match (is_empty, is_encrypted) {
-                    (true, _) => "it is an empty zip archive".to_owned(),
-                    (_, true) => "it is an encrypted zip archive".to_owned(),
-                    _ => "it is packed with zip, which is not unpacked here".to_owned(),
-                };
-                return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
-            }
+            Packing::Zip => return Err(io::Error::new(io::ErrorKind::Unsupported, self.zip_archive()?)),
             Packing::Unread(name) => {
                 let problem = format!("it is packed with {name}, which is not unpacked here");
                 return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
             }
         })
+    }
+
+    /// The kind of a zip archive: each file in it has a heading with flags, whose lowest bit says that it is encrypted.
+    fn zip_archive(&self) -> io::Result<String> {
+        let mut head = vec![0; HEAD_BYTES];
+        let length = fill(&mut self.stored()?, &mut head)?;
+        let files = memchr::memmem::find_iter(&head[..length], b"PK\x03\x04").map(|at| &head[at..length]);
+        let files: Vec<&[u8]> = files.filter(|file| file.len() > 6).collect();
+        let Some(first) = files.first() else { return Ok("it is an empty zip archive".to_owned()) };
+        let name = first.get(26..ZIP_HEADING_BYTES).and_then(|sizes| {
+            first.get(ZIP_HEADING_BYTES..ZIP_HEADING_BYTES + usize::from(sizes[0]) + (usize::from(sizes[1]) << 8))
+        });
+        let name = name.map_or_else(String::new, |name| format!("; its first file is `{}`", name.escape_ascii()));
+        let is_encrypted = files.iter().any(|file| file[6] & 1 == 1);
+        let kind =
+            if is_encrypted { "an encrypted zip archive" } else { "packed with zip, which is not unpacked here" };
+        Ok(format!("it is {kind}{name}"))
     }
 
     /// The unpacked content from its beginning.
@@ -167,7 +179,12 @@ impl Input {
     pub fn head(&self) -> Result<Vec<u8>, TraceError> {
         let mut head = vec![0; HEAD_BYTES];
         let mut stream = self.unpack().map_err(|error| self.broken(&error))?;
-        let length = fill(&mut stream, &mut head).map_err(|error| self.broken(&error))?;
+        let length = fill(&mut stream, &mut head).map_err(|error| {
+            let broken = self.broken(&error);
+            // What was unpacked before the end tells more than the packing.
+            let is_tar = broken.problem == CUT_SHORT && head[257..262] == *b"ustar";
+            if is_tar { TraceError { problem: format!("is a tar archive and {CUT_SHORT}"), ..broken } } else { broken }
+        })?;
         head.truncate(length);
         Ok(head)
     }
@@ -198,7 +215,7 @@ pub fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceErr
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => failure,
         io::ErrorKind::FileTooLarge => failure.hint("write it to a file first"),
-        io::ErrorKind::Unsupported => failure.hint("unpack it first"),
+        io::ErrorKind::Unsupported => failure.hint("unpack it first, or fetch it again if it should hold a trace"),
         // A file that the system refuses to read is not damaged.
         _ if error.raw_os_error().is_some() => failure,
         io::ErrorKind::UnexpectedEof => TraceError { problem: CUT_SHORT.to_owned(), ..failure }
@@ -215,7 +232,7 @@ enum Packing {
     Zstd,
     Bzip2,
     Xz,
-    Zip { is_empty: bool, is_encrypted: bool },
+    Zip,
     Unread(&'static str),
 }
 
@@ -227,10 +244,7 @@ fn packing(magic: &[u8]) -> Packing {
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, ..] => Packing::Bzip2,
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Packing::Xz,
         [0x04, 0x22, 0x4d, 0x18, ..] => Packing::Unread("lz4"),
-        // The lowest bit of the flags, after two bytes of the version, says that the first file is encrypted.
-        [b'P', b'K', 3, 4, _, _, flags, ..] => Packing::Zip { is_empty: false, is_encrypted: flags & 1 == 1 },
-        [b'P', b'K', 3, 4, ..] => Packing::Zip { is_empty: false, is_encrypted: false },
-        [b'P', b'K', 5, 6, ..] => Packing::Zip { is_empty: true, is_encrypted: false },
+        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Packing::Zip,
         [b'R', b'a', b'r', b'!', ..] => Packing::Unread("rar"),
         [b'7', b'z', 0xbc, 0xaf, ..] => Packing::Unread("7z"),
         [0x1f, 0x9d, ..] => Packing::Unread("compress"),

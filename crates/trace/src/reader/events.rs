@@ -214,6 +214,8 @@ pub(crate) enum Line {
     PassedOver,
     /// A mark that events were lost, with the processor and the number if it says them.
     Lost(Option<u32>, Option<u64>),
+    /// The number of events that were lost before the first of each processor.
+    LostBefore(u64),
 }
 
 /// The rest of an event line.
@@ -282,7 +284,7 @@ impl<T: EventText> EventLines<T> {
         let number = digits(text(line, sequence)).unwrap_or(0);
         let time_nanos = seconds(line, event.time.0, event.time.1, "time")?;
         if sequence == (0, 0) {
-            self.tracker.event((0, cpu), 0, time_nanos, 0);
+            self.hole = self.tracker.event((0, cpu), 0, time_nanos, 0);
         } else if number > 0 && self.has_numbers {
             let remaps = self.remaps.get(cpu as usize).copied().unwrap_or(0);
             let device = device_number(text(line, event.known));
@@ -310,6 +312,10 @@ impl<T: EventText> Decoder for EventLines<T> {
             }
             Line::Lost(cpu, events) => {
                 self.hole = Some(self.tracker.lost(cpu, events));
+                return Ok(None);
+            }
+            Line::LostBefore(events) => {
+                self.tracker.lost_before(events);
                 return Ok(None);
             }
         };

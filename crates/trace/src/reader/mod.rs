@@ -2,7 +2,6 @@
 //!
 //! The last step chooses the volume, lets times begin at zero with the first record, and reports a trace without records.
 
-pub(crate) mod dates;
 pub(crate) mod events;
 pub(crate) mod fields;
 pub(crate) mod latency;

@@ -22,6 +22,8 @@ pub(crate) struct Tracker {
     /// By device and processor. Events that bear no device count under device zero.
     last: HashMap<(u64, u32), Last>,
     latest_nanos: u64,
+    /// Whether each processor has lost the events before its first.
+    begins_late: bool,
     events_lost: u64,
     holes_uncounted: u64,
     lines_passed_over: u64,
@@ -45,7 +47,7 @@ impl Tracker {
             Some(last) => std::mem::replace(last, now),
             None if room => {
                 self.last.insert((device, cpu), now);
-                return None;
+                return self.begins_late.then_some(Hole { from_nanos: 0, to_nanos: time_nanos });
             }
             None => return None,
         };
@@ -68,6 +70,13 @@ impl Tracker {
         let Some(cpu) = cpu else { return Hole::ANYWHERE };
         let from_nanos = self.last.get(&(0, cpu)).map_or(0, |last| last.time_nanos);
         Hole { from_nanos, to_nanos: self.latest_nanos }
+    }
+
+    /// Notes that events were lost before the first of each processor.
+    #[cold]
+    pub(crate) fn lost_before(&mut self, events: u64) {
+        self.begins_late = true;
+        self.events_lost = self.events_lost.saturating_add(events);
     }
 
     pub(crate) fn pass_over(&mut self) {

@@ -255,7 +255,7 @@ impl<D: Decoder> RawSource for Units<D> {
 
     fn nothing_found(&self) -> TraceError {
         if self.count == 0 {
-            return crate::format::empty(&self.file);
+            return TraceError::empty(&self.file);
         }
         self.decoder.nothing_found(&self.file)
     }

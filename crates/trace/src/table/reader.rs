@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use ioweir_config::date;
 use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 
 use super::fast::{Step, Word, quick_words};
 use super::{Column, Heading, Role, Separator, Table, Value};
 use crate::reader::RawSource;
-use crate::reader::dates::{clock_nanos, date_nanos};
 use crate::reader::fields::{Span, choice, duration, hexadecimal, process_of, text, whole, words};
 use crate::reader::names::{Processes, Volumes};
 use crate::reader::number::{Fault, Faulty, quote, scaled, seconds};
@@ -490,9 +490,13 @@ fn number(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
 #[cold]
 fn moment(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
     let bytes = text(line, span);
+    let words = std::str::from_utf8(bytes).unwrap_or_default();
     let (found, example) = match column.value {
-        Value::Date => (date_nanos(bytes), "2026-03-02 00:00:00.5+01:00"),
-        _ => (clock_nanos(bytes), "12:00:00.5"),
+        Value::Date => {
+            let moment = date::clear_moment(words);
+            (moment.and_then(|moment| u64::try_from(moment.unix_nanos).ok()), "2026-03-02 00:00:00.5+01:00")
+        }
+        _ => (date::clock_nanos(words).map(i64::unsigned_abs), "12:00:00.5"),
     };
     found.ok_or_else(|| {
         let what = if column.value == Value::Date { "date" } else { "time of day" };

@@ -1,5 +1,6 @@
 //! A part of a trace is a trace.
 
+use ioweir_config::date::When;
 use ioweir_core::Nanos;
 use ioweir_trace::{self as trace, Cut, Record, TraceError};
 
@@ -31,12 +32,12 @@ fn all_of_a_trace_is_the_trace() {
 #[test]
 fn times_begin_at_zero_with_clock() {
     let whole = read(MSR.as_bytes()).unwrap();
-    let part = cut_of(&whole, Cut { from: Nanos(1), ..Cut::default() }).unwrap();
+    let part = cut_of(&whole, Cut { from: When::After(Nanos(1)), ..Cut::default() }).unwrap();
     assert_eq!(part.records.len(), 1);
     assert_eq!(part.records[0].time, Nanos::ZERO);
     assert_eq!(part.epoch, whole.epoch.map(|epoch| epoch + 2_700));
     assert_eq!(part.names.volumes, ["hm_0"]);
-    let before = cut_of(&whole, Cut { to: Some(Nanos(2_700)), ..Cut::default() }).unwrap();
+    let before = cut_of(&whole, Cut { to: Some(When::After(Nanos(2_700))), ..Cut::default() }).unwrap();
     assert_eq!(before.records, whole.records[..2]);
     let slow = cut_of(&whole, Cut { speed_thousandths: 500, ..Cut::default() }).unwrap();
     assert_eq!(slow.records[2].time, Nanos(5_400));
@@ -67,7 +68,7 @@ fn places_are_where_requests_start_and_flushes_stay() {
     let part = cut_of(&whole, cut).unwrap();
     let places: Vec<u64> = part.records.iter().map(|record: &Record| record.offset_bytes).collect();
     assert_eq!(places, [4096, 0]);
-    let error = cut_of(&whole, Cut { from: Nanos::from_seconds(99), ..Cut::default() }).unwrap_err();
+    let error = cut_of(&whole, Cut { from: When::After(Nanos::from_seconds(99)), ..Cut::default() }).unwrap_err();
     assert_eq!(
         error.to_string(),
         "cut: nothing is left of the trace\n\nhint: `ioweir trace info` shows its times, streams and offsets"
@@ -81,8 +82,12 @@ fn cuts_of_long_trace_join_to_whole() {
         text.push_str(&format!("{}.{:06},{},worker,R,{},8\n", number / 1000, number % 1000, number % 7, number * 8));
     }
     let whole = read(text.as_bytes()).unwrap();
-    let part =
-        |from, to| cut_of(&whole, Cut { from: Nanos::from_seconds(from), to, ..Cut::default() }).unwrap().records.len();
+    let part = |from, to: Option<Nanos>| {
+        cut_of(&whole, Cut { from: When::After(Nanos::from_seconds(from)), to: to.map(When::After), ..Cut::default() })
+            .unwrap()
+            .records
+            .len()
+    };
     let ends = [0, 3, 7, 11];
     let counts: Vec<usize> = ends
         .iter()
@@ -91,4 +96,28 @@ fn cuts_of_long_trace_join_to_whole() {
         .collect();
     assert_eq!(counts.iter().sum::<usize>(), 20_000);
     assert_eq!(counts[0], 3_000);
+}
+
+#[test]
+fn dates_cut_where_the_wall_clock_says() {
+    let whole = read(MSR.as_bytes()).unwrap();
+    let second = ioweir_config::date::format_moment(whole.epoch.map_or(0, |epoch| (epoch / 1_000_000_000) as i64) + 60);
+    let at = |text: &str| text.parse::<When>().unwrap();
+    let later = cut_of(&whole, Cut { from: at(&second), ..Cut::default() }).unwrap_err();
+    assert!(later.to_string().contains("nothing is left"), "{later}");
+    let before = cut_of(&whole, Cut { to: Some(at(&second)), ..Cut::default() }).unwrap();
+    assert_eq!(before.records, whole.records);
+    let early = cut_of(&whole, Cut { from: at("1999-01-01"), ..Cut::default() }).unwrap();
+    assert_eq!(early.records, whole.records);
+    let none = cut_of(&read(HADOOP.as_bytes()).unwrap(), Cut { from: at("1999-01-01"), ..Cut::default() }).unwrap_err();
+    assert!(none.to_string().contains("no wall clock"), "{none}");
+}
+
+#[test]
+fn cuts_by_volume_join_to_whole() {
+    let whole = read(MSR.as_bytes()).unwrap();
+    assert_eq!(whole.names.volumes.len(), 2);
+    let of =
+        |name: &String| cut_of(&whole, Cut { volumes: vec![name.clone()], ..Cut::default() }).unwrap().records.len();
+    assert_eq!(whole.names.volumes.iter().map(of).sum::<usize>(), whole.records.len());
 }

@@ -103,6 +103,11 @@ fn every_dialect_of_blkparse_is_read() {
                 "R 2048+8 @0, R 4096+8 @200 100us; 3 lost; 1 in holes; 1 unmatched",
             ),
             (
+                "blk_classic of the kernel's tracer: no numbers",
+                "  8,0    1     0.000000000   501   Q   R 2048 + 8 [fio]\n  8,0    1     0.000100000     0   C   R 2048 + 8 [0]\n",
+                "R 2048+8 @0 100us",
+            ),
+            (
                 "filtered by someone: no gap is a loss",
                 "  8,0    1        1     0.000000000   501  Q   R 2048 + 8 [fio]\n  8,0    1        5     0.000100000     0  C   R 2048 + 8 [0]\n",
                 "R 2048+8 @0 100us",
@@ -117,6 +122,14 @@ fn every_dialect_of_blkparse_is_read() {
             "R 2048+8 @0, W 4096+8 @100",
         )],
         Event::Complete,
+    );
+    check(
+        &[(
+            "-t, a flush without sectors",
+            "  8,0    1        1     0.000000000   501  D FWS (    1000) [jbd2]\n  8,0    1        2     0.000001000   501  D   N 0 (12 00 ..) [x]\n  8,0    1        3     0.000100000   501  D   R 2048 + 8 (    1000) [fio]\n",
+            "F 0+0 @0, R 2048+8 @100",
+        )],
+        Event::Issue,
     );
 }
 
@@ -138,6 +151,13 @@ fn all_ftrace_and_trace_cmd_dialects_are_read() {
         ("stacks of the kernel", format!("{Q}   fio-501     [003] ..... 10.000002: <stack trace>\n => submit_bio_noacct\n => submit_bio\n"), "R 2048+8 @0; 2 passed over"),
         ("lines of the function tracer", format!("{Q}   fio-501     [003] ..... 10.000002: submit_bio <-blkdev_read\n"), "R 2048+8 @0"),
         ("nanoseconds of trace-cmd -t", "   fio-501 [003] 10.000001500: block_bio_queue: 8,0 R 2048 + 8 [fio]\n   fio-501 [003] 10.000101500: block_rq_complete: 8,0 R () 2048 + 8 [0]\n".into(), "R 2048+8 @0 100us"),
+        ("the tracer blk", "   fio-501     [003] ..... 10.000001:   8,0    Q   R 2048 + 8 [fio]\n   fio-501     [003] ..... 10.000002:   8,0    G   R 2048 + 8 [fio]\n   fio-501     [003] ..... 10.000003:   8,0    m   N cfq501S / alloced\n <idle>-0       [003] d.h1. 10.000101:   8,0    C   R 2048 + 8 [0]\n".into(), "R 2048+8 @0 100us"),
+        ("the tracer blk with cgroups", "   fio-501     [003] ..... 10.000001:   8,0 /system.slice Q   R 2048 + 8 [fio]\n   fio-501     [003] ..... 10.000002:   8,0 2a,1  Q  WS 4096 + 8 [fio]\n".into(), "R 2048+8 @0, W 4096+8 @1"),
+        ("events overwritten before the first", format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: 205/1439   #P:4\n{Q}   fio-501 [003] ..... 10.000101: block_rq_complete: 8,0 R () 2048 + 8 [0]\n"), "R 2048+8 @0 100us; 1234 lost"),
+        ("a request before the first event of another processor", format!("# entries-in-buffer/entries-written: 205/1439   #P:4\n{Q}   fio-501 [002] ..... 10.000101: block_rq_complete: 8,0 R () 2048 + 8 [0]\n"), "R 2048+8 @0; 1234 lost; 1 in holes; 1 unmatched"),
+        ("trace-cmd report -l", "     fio-501     3d..2. 10.000001: block_bio_queue:      8,0 R 2048 + 8 [fio]\n  <idle>-0       3d.h1. 10.000101: block_rq_complete:    8,0 R () 2048 + 8 [0]\n".into(), "R 2048+8 @0 100us"),
+        ("what trace-cmd record prints", format!("CPU0 data recorded at offset=0x1000\n    4096 bytes in size (8192 uncompressed)\n{Q}"), "R 2048+8 @0; 2 passed over"),
+        ("raw fields", "   fio-501 [003] 10.000001: block_bio_queue:       dev=8388608 sector=2048 nr_sector=8 rwbs=R comm=fio\n".into(), "trace:1:49: the fields of the event are printed raw\n  expected: maj,min letters ... sector + sectors\n\nhint: print it with `trace-cmd report` without -R, or on the machine that recorded it"),
         ("an unknown line", format!("{Q}what is this\n"), "trace:2:1: not an event: `what is this`\n  expected: command-pid [cpu] flags seconds: event: arguments"),
     ];
     for (name, text, expected) in texts {
@@ -152,6 +172,7 @@ fn every_dialect_of_perf_script_is_read() {
     let texts = [
         ("plain", format!("{D}{C}"), "R 2048+8 @0 500us"),
         ("pid and thread", format!("{}{C}", D.replace("28997", "28900/28997")), "R 2048+8 @0 500us"),
+        ("-F without the processor", format!("{D}{C}").replace(" [039]", ""), "R 2048+8 @0 500us"),
         (
             "stacks",
             format!(
@@ -262,7 +283,10 @@ fn every_action_of_fio_is_read_in_both_versions() {
         ("trim", " 0 1048576"),
         ("sync", " 0 0"),
         ("datasync", ""),
+        ("stat", " 0 0"),
+        ("mkdir", " 0 0"),
         ("close", ""),
+        ("unlink", ""),
     ];
     let lines = |before: &str| -> String {
         actions.iter().map(|(action, extent)| format!("{before}/dev/my disk {action}{extent}\n")).collect()
@@ -272,6 +296,8 @@ fn every_action_of_fio_is_read_in_both_versions() {
     assert_eq!(told(&format!("fio version 3 iolog\n{}", lines("7 ")), Event::Queue), expected);
     let waits = "fio version 2 iolog\nf read 0 4096\nf wait 1500 0\nf read 4096 4096\n";
     assert_eq!(told(waits, Event::Queue), "R 0+8 @0, R 8+8 @1500");
+    let ignored = "fio version 3 iolog\n0 f read 0 4096\n1 f wait 1500 0\n7 f read 4096 4096\n";
+    assert_eq!(told(ignored, Event::Queue), "R 0+8 @0, R 8+8 @7; 1 passed over");
 }
 
 /// How many requests outlasted the reader's window, and how many had not completed at the end.

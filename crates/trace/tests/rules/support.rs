@@ -203,6 +203,21 @@ fio version 2 iolog
 
 pub(crate) const FIO_1: &str = "0, 0, 4096\n1, 4096, 512\n";
 
+/// The tracer `blk`, with lost events before the first.
+const TRACER_BLK: &str = "\
+# entries-in-buffer/entries-written: 3/9   #P:4
+   fio-501     [003] ..... 10.000001:   8,0    Q   R 2048 + 8 [fio]
+   fio-501     [003] ..... 10.000002:   8,0    m   N cfq501S / alloced
+ <idle>-0       [003] d.h1. 10.000101:   8,0    C   R 2048 + 8 [0]
+";
+
+/// `trace-cmd report -l`.
+const TRACE_CMD_LATENCY: &str = "\
+cpus=4
+     fio-501     3d..2. 10.000001: block_bio_queue:      8,0 R 2048 + 8 [fio]
+  <idle>-0       3d.h1. 10.000101: block_rq_complete:    8,0 R () 2048 + 8 [0]
+";
+
 /// A small whole trace of each format.
 pub(crate) fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let events = [
@@ -226,6 +241,8 @@ pub(crate) fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("fio-iolog", FIO_1.into()),
         ("msr-csv", MSR.into()),
         ("blkparse", BLKPARSE.into()),
+        ("ftrace", TRACER_BLK.into()),
+        ("ftrace", TRACE_CMD_LATENCY.into()),
         ("vscsi", pair(1)),
         ("vscsi", pair(2)),
     ];

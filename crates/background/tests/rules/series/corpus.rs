@@ -8,6 +8,8 @@ use std::path::Path;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
+use super::dialects::{EXPORTS, REPORTS};
+
 /// Small tables of each kind that there is in the wild.
 fn samples() -> Vec<Vec<u8>> {
     let nab: String = (0..60)
@@ -18,12 +20,15 @@ fn samples() -> Vec<Vec<u8>> {
     let drives: String = (0..40)
         .map(|step| format!("{},\"disk{}\",{}.1,80\n", 1_658_149_215 + step / 2 * 15, step % 2, step * 10))
         .collect();
-    vec![
+    let dialects = [EXPORTS, REPORTS].concat();
+    let mut samples = vec![
         [b"\x08\x00timestamp,value\n", nab.as_bytes()].concat(),
         [b"\x00\x01Timestamp [ms];\tCPU cores;\tread;\twrite\n", machine.as_bytes()].concat(),
         [b"\x04\x02\"ts\",\"disk_id\",\"throughput\",\"latency\"\n", drives.as_bytes()].concat(),
         [b"\x0a\x05time,count\n", &b"0,1\n3600,9\n7200,3\n90000,12\n93600,15\n"[..]].concat(),
-    ]
+    ];
+    samples.extend(dialects.iter().map(|(_, _, text, _)| [b"\0\0", text.as_bytes()].concat()));
+    samples
 }
 
 fn folder() -> std::path::PathBuf {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests: a failure is to stop the test")]
 
 mod corpus;
+mod dialects;
 mod real;
 mod tables;
 mod traces;
