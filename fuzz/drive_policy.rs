@@ -24,6 +24,7 @@ pub(crate) fn drive(data: &[u8]) {
     let requests: Vec<Option<f64>> =
         data.get(split + 1..).unwrap_or_default().chunks(2).take(2_000).map(value).collect();
     let load = Load {
+        utc_offset_seconds: None,
         start_unix_seconds: 1_454_284_800,
         bin_seconds: policy.bin_seconds(),
         written: Rates::Own(requests.iter().map(|value| value.map(|value| value * 0.3)).collect()),

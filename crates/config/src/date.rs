@@ -387,7 +387,7 @@ fn days_of(date: Date) -> i64 {
 /// The day, counted from 1970-01-01, of a date such as `2016-12-26`.
 #[must_use]
 pub fn day_of(text: &str) -> Option<i64> {
-    let parts = Parts::of(text).filter(Parts::is_year_first)?;
+    let parts = Parts::of(text).filter(|parts| parts.is_year_first() && parts.mark != '.' && text.len() == 10)?;
     parts.date(DateOrder::Assumed).map(days_of)
 }
 

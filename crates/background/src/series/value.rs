@@ -23,6 +23,7 @@ const BYTES: [(&str, f64); 9] = [
 
 /// Whether a cell says that its value is not known.
 pub(super) fn is_missing(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
     text.is_empty() || MISSING.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
 }
 

@@ -9,7 +9,8 @@ use super::{OutputArguments, ReadingArguments};
 /// Flags for reading rates, for every verb that takes series.
 #[derive(Args, Debug)]
 pub(crate) struct SeriesArguments {
-    /// CSV tables of rates with a column of times, compressed or not, in order of time; or a block trace; or vdi:SEED
+    /// Tables of rates with a column of times (CSV, or what iostat, sar, fio or Prometheus write), in order of time; or a block
+    /// trace; or vdi:SEED
     #[arg(value_name = "SERIES", required_unless_present = "spec")]
     pub(crate) series: Vec<String>,
 

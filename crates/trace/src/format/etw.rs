@@ -7,12 +7,12 @@ use ioweir_core::Operation;
 use super::one_file;
 use crate::reader::RawSource;
 use crate::reader::fields::Unit;
-use crate::reader::number::{Fault, Faulty, quote};
-use crate::reader::order::WINDOW_RECORDS;
+use crate::reader::number::{Fault, Faulty, digits, quote};
+use crate::reader::order::{Hole, WINDOW_RECORDS};
 use crate::reader::units::Decoder;
-use crate::table::reader::{Numbers, TableReader};
-use crate::table::{Column, Heading, Role, Separator, Table, Value, column};
-use crate::{Format, Input, Names, Position, ReadOptions, Record, TraceError};
+use crate::table::reader::{BEFORE_ZERO_NANOS, Numbers, TableReader};
+use crate::table::{Column, FILETIME_ZERO_UNIX_NANOS, Heading, Role, Separator, Table, Value, column};
+use crate::{Completeness, Format, Input, Names, Position, ReadOptions, Record, TraceError};
 
 /// The row of the table.
 pub(crate) const FORMAT: Format = Format {
@@ -58,7 +58,8 @@ fn matches(column: &[u8], name: &str) -> bool {
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let order = options.order(FORMAT.window_records);
     let types = TABLES.map(|(name, table)| Type { name, reader: TableReader::new(&table), declared: false });
-    let lines = Lines { part: Part::Before, known: BTreeSet::new(), types, numbers: Numbers::new() };
+    let numbers = Numbers::new();
+    let lines = Lines { part: Part::Before, known: BTreeSet::new(), types, numbers, lost: 0, hole: None, start: None };
     one_file(inputs, &FORMAT, options, order, |_| (lines, Names::default()))
 }
 
@@ -83,9 +84,26 @@ struct Lines {
     known: BTreeSet<Vec<u8>>,
     types: [Type; 3],
     numbers: Numbers,
+    lost: u64,
+    hole: Option<Hole>,
+    /// The wall clock at time zero, in units of 100 ns since 1601.
+    start: Option<u64>,
 }
 
 impl Lines {
+    /// Reads the line about the trace: `OS Version: 10.0.17763, Trace Size: 8960KB, Events Lost: 3, ..., Trace Start: 132, ...`.
+    #[cold]
+    fn about(&mut self, line: &[u8]) {
+        let after = |mark: &[u8]| {
+            let rest = &line[memchr::memmem::find(line, mark)? + mark.len()..];
+            digits(rest.split(|byte| !byte.is_ascii_digit()).next()?)
+        };
+        self.start = after(b"Trace Start: ");
+        self.lost = after(b"Events Lost: ").unwrap_or(0);
+        // A line is a whole request: none of the others is in doubt.
+        self.hole = (self.lost > 0).then_some(Hole { from_nanos: u64::MAX, to_nanos: u64::MAX });
+    }
+
     fn header_line(&mut self, line: &[u8], kind: &[u8]) -> Faulty<()> {
         if kind == b"EndHeader" {
             self.part = Part::Events;
@@ -122,13 +140,26 @@ impl Decoder for Lines {
                 if let Some(found) = self.types.iter_mut().find(|known| known.declared && known.name == kind) {
                     return found.reader.request(line, &mut self.numbers, names).map(Some);
                 }
-                // A line about the machine follows the header.
-                if !kind.starts_with(b"OS Version:") && !self.known.contains(kind) {
+                if kind.starts_with(b"OS Version:") {
+                    self.about(line);
+                } else if !self.known.contains(kind) {
                     return Err(undeclared(kind));
                 }
             }
         }
         Ok(None)
+    }
+
+    fn hole(&mut self) -> Option<Hole> {
+        self.hole.take()
+    }
+
+    fn completeness(&self) -> Completeness {
+        Completeness { events_lost: self.lost, ..Completeness::default() }
+    }
+
+    fn epoch_of_zero_unix_nanos(&self) -> Option<i128> {
+        self.start.map(|start| i128::from(start) * 100 + FILETIME_ZERO_UNIX_NANOS - i128::from(BEFORE_ZERO_NANOS))
     }
 
     fn nothing_found(&self, file: &str) -> TraceError {

@@ -78,9 +78,10 @@ fn processor(line: &[u8]) -> Option<Span> {
 
 impl Prefix {
     fn of(line: &[u8]) -> Faulty<Self> {
-        let Some(cpu) = processor(line) else { return Self::without_brackets(line) };
-        let (command, pid) = process(line, cpu.0).ok_or_else(|| no_event(line))?;
-        Self::from_time(line, (command, pid), (cpu.0 + 1, cpu.1 - 1), cpu.1)
+        // Without a processor there can still be an error in brackets, at the end of the line.
+        let cpu = processor(line).and_then(|cpu| Some((cpu, process(line, cpu.0)?)));
+        let prefix = cpu.map(|(cpu, process)| Self::from_time(line, process, (cpu.0 + 1, cpu.1 - 1), cpu.1));
+        prefix.and_then(Faulty::ok).map_or_else(|| Self::without_brackets(line), Ok)
     }
 
     /// The beginning of a line of `trace-cmd report -l`, as `fio-501     3d..2. 10.000001: event:`, or of `perf script -F` without

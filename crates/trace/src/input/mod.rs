@@ -146,14 +146,14 @@ impl Input {
     fn zip_archive(&self) -> io::Result<String> {
         let mut head = vec![0; HEAD_BYTES];
         let length = fill(&mut self.stored()?, &mut head)?;
-        let files = memchr::memmem::find_iter(&head[..length], b"PK\x03\x04").map(|at| &head[at..length]);
-        let files: Vec<&[u8]> = files.filter(|file| file.len() > 6).collect();
+        let starts = memchr::memmem::find_iter(&head[..length], b"PK\x03\x04");
+        let files: Vec<&[u8]> = starts.map(|at| &head[at..length]).collect();
         let Some(first) = files.first() else { return Ok("it is an empty zip archive".to_owned()) };
         let name = first.get(26..ZIP_HEADING_BYTES).and_then(|sizes| {
             first.get(ZIP_HEADING_BYTES..ZIP_HEADING_BYTES + usize::from(sizes[0]) + (usize::from(sizes[1]) << 8))
         });
         let name = name.map_or_else(String::new, |name| format!("; its first file is `{}`", name.escape_ascii()));
-        let is_encrypted = files.iter().any(|file| file[6] & 1 == 1);
+        let is_encrypted = files.iter().any(|file| file.get(6).is_some_and(|flags| flags & 1 == 1));
         let kind =
             if is_encrypted { "an encrypted zip archive" } else { "packed with zip, which is not unpacked here" };
         Ok(format!("it is {kind}{name}"))

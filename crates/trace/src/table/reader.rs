@@ -16,7 +16,7 @@ use crate::reader::units::{Decoder, Units};
 use crate::{Input, Names, ReadOptions, Record, TraceError};
 
 /// Added to arrival times that are computed from completions: the first arrival may lie before the first completion.
-const BEFORE_ZERO_NANOS: u64 = 86_400 * 1_000_000_000;
+pub(crate) const BEFORE_ZERO_NANOS: u64 = 86_400 * 1_000_000_000;
 
 /// The volumes, streams and processes of one trace.
 #[derive(Debug)]
@@ -549,7 +549,10 @@ impl Decoder for Lines {
     }
 
     fn epoch_of_zero_unix_nanos(&self) -> Option<i128> {
-        self.reader.table.clock.unix_nanos()
+        // An arrival that is computed from the completion counts from a day before the zero of the clock.
+        let is_shifted = self.reader.has(Role::Completion) && !self.reader.has(Role::Time);
+        let shift = if is_shifted { i128::from(BEFORE_ZERO_NANOS) } else { 0 };
+        self.reader.table.clock.unix_nanos().map(|zero| zero - shift)
     }
 }
 

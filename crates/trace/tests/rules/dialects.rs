@@ -321,3 +321,13 @@ fn what_has_no_latency_is_counted_with_its_reason() {
     let completed = [line(0, "C"), line(0, "C")].concat();
     assert_eq!(unpaired(&completed, Event::Complete), (0, 0));
 }
+
+#[test]
+fn a_dump_of_xperf_says_its_start_and_losses() {
+    let text = "BeginHeader\n DiskRead, TimeStamp, Process Name ( PID), ByteOffset, IOSize, ElapsedTime, DiskNum\nEndHeader\nOS Version: 10.0.17763, Trace Size: 8960KB, Events Lost: 3, Buffers lost: 0, Trace Start: 132537600000000000, Trace Length: 34 sec\n DiskRead, 1500, app.exe ( 4), 0x1000, 0x1000, 500, 0\n";
+    assert_eq!(told(text, Event::Queue), "R 8+8 @0 500us; 3 lost");
+    let input = Input::from_bytes("trace", text.into());
+    let mut source = trace::open_inputs(vec![input], &ReadOptions::default()).unwrap();
+    source.read_batch(&mut Vec::new()).unwrap();
+    assert_eq!(source.epoch_unix_nanos(), Some(1_609_286_400_001_000_000));
+}

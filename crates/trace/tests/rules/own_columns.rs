@@ -199,6 +199,8 @@ fn times_are_dates_clocks_or_sums_of_columns() {
     ] {
         assert_eq!(rows(list, text), (vec![0, 1000], epoch), "{list}");
     }
+    let completed = "2013-06-30 22:03:24.0001,100,R,0,8\n2013-06-30 22:03:24.000101,100,W,8,8\n";
+    assert_eq!(rows("completion:date,latency:us,op,sector,sectors", completed), (vec![0, 1000], epoch));
     let (times, _) = rows("time:s,time:us,op,sector,sectors", "7,999999,R,0,8\n8,0,W,8,8\n");
     assert_eq!(times, [0, 1000]);
 }
