@@ -32,7 +32,7 @@ impl Moment {
 /// Which of the first two numbers of a date such as `03/02/2026` is the month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DateOrder {
-    /// Nothing tells: the month is taken as first.
+    /// No date tells, so that the month is taken as first.
     #[default]
     Assumed,
     /// `03/31/2026`

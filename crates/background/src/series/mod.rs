@@ -67,7 +67,7 @@ pub struct Losses {
     pub dates_month_first: bool,
     /// The column only ever rises but for resets, or is named as a counter, so it may be a counter, but it was not read as one.
     pub looks_like_counter: bool,
-    /// What the values were multiplied by, if the heading of their column states a unit other than one.
+    /// The factor of the unit that the heading of the column states, if it is not one; values are multiplied by it.
     pub unit_factor: Option<f64>,
     /// By how much the clock of the times is ahead of UTC, if they say so. Where the offset changes, as with summer time, it is the last.
     pub utc_offset_seconds: Option<i32>,

@@ -68,7 +68,7 @@ struct Table<'a> {
     step_seconds: f64,
     /// The columns that are read, by name.
     columns: Vec<String>,
-    /// What a value of each column is multiplied by, and the name of the column then.
+    /// For each column whose heading states a unit, the factor of its values and its name afterwards.
     units: Vec<Option<(f64, String)>>,
     series: BTreeMap<(usize, Vec<u8>), Binner>,
     bins: usize,

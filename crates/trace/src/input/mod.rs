@@ -181,7 +181,7 @@ impl Input {
         let mut stream = self.unpack().map_err(|error| self.broken(&error))?;
         let length = fill(&mut stream, &mut head).map_err(|error| {
             let broken = self.broken(&error);
-            // What was unpacked before the end tells more than the packing.
+            // The bytes that were unpacked before the end show a tar archive.
             let is_tar = broken.problem == CUT_SHORT && head[257..262] == *b"ustar";
             if is_tar { TraceError { problem: format!("is a tar archive and {CUT_SHORT}"), ..broken } } else { broken }
         })?;

@@ -32,7 +32,7 @@ fn check(rows: &[Row]) {
     }
 }
 
-/// What dashboards and databases export.
+/// Exports of dashboards and databases.
 pub(crate) const EXPORTS: &[Row] = &[
     (
         "Grafana, units in the headings",
@@ -89,7 +89,7 @@ fn every_export_of_dashboards_is_read() {
     check(EXPORTS);
 }
 
-/// What tools of a machine print.
+/// Reports of tools on one machine.
 pub(crate) const REPORTS: &[Row] = &[
     (
         "sadf -d",
