@@ -55,16 +55,11 @@ impl Layout {
             return Err(SeriesError::new(input.name(), Position::File, "the file is empty")
                 .expected("a table with a column of times and columns of numbers"));
         };
-        // Quoted text is a name, whatever it holds: {device="sda",job="node"}.
-        let unquoted: Vec<u8> = top.split(|byte| *byte == b'"').step_by(2).flatten().copied().collect();
-        let count = |delimiter: u8| unquoted.iter().filter(|byte| **byte == delimiter).count();
-        // The first of the most frequent: a semicolon wins over decimal commas only if there are more semicolons.
-        let usual = DELIMITERS.into_iter().rev().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',');
-        let delimiter = named.unwrap_or(usual);
+        let delimiter = named.unwrap_or_else(|| delimiter_of(top));
         let rows: Vec<Vec<Cell<'_>>> = lines.iter().map(|line| cells(line, delimiter)).collect();
-        let counters = windows_counters(&rows[0]);
+        let offset_seconds = windows_counters(&rows[0]);
         let texts = rows.iter().flatten().filter_map(|cell| std::str::from_utf8(&cell.text).ok());
-        let order = if counters.is_some() { DateOrder::MonthFirst } else { DateOrder::of(texts) };
+        let order = if offset_seconds.is_some() { DateOrder::MonthFirst } else { DateOrder::of(texts) };
         let has_header = rows[0].iter().all(|cell| moment(&cell.text, order).is_none());
         let data = &rows[usize::from(has_header)..];
         if data.is_empty() {
@@ -72,18 +67,15 @@ impl Layout {
                 .expected("rows of times and numbers below it"));
         }
         let names = names_of(&rows[0], has_header, &comments, delimiter, order);
-        let time = |marks| time_column(data, &names, marks, order);
-        let numbers = |time: Option<usize>| {
-            let cells = data.iter().flat_map(|row| row.iter().enumerate());
-            Marks::of(cells.filter(|(place, _)| Some(*place) != time).map(|(_, cell)| &*cell.text))
-        };
-        let marks = numbers(named_time(data, &names, order));
+        let named = named_time(data, &names, order);
+        let values = data.iter().flat_map(|row| row.iter().enumerate()).filter(|(place, _)| Some(*place) != named);
+        let marks = Marks::of(values.map(|(_, cell)| &*cell.text));
         if marks == Marks::Unclear {
             return Err(SeriesError::new(input.name(), Position::File, unclear(data))
                 .expected("numbers with a point before their decimals, or without marks between thousands")
                 .hint("export them without a thousands separator"));
         }
-        let Some(time) = time(marks) else {
+        let Some(time) = time_column(data, &names, marks, order) else {
             let line = 1 + u64::from(has_header);
             return Err(SeriesError::new(input.name(), Position::Text { line, column: 1 }, "no column holds times")
                 .expected("a column of Unix times (s, ms, us, ns) or dates such as 2016-02-24 07:00:00"));
@@ -94,15 +86,10 @@ impl Layout {
             .filter(|place| *place != time && !of_tool.contains(&names[*place].as_str()))
             .filter(|place| !is_date(data, *place, marks, order))
             .collect();
-        let is_label = |place: &usize| {
-            let known = column(data, *place).filter(|cell| !is_missing(&cell.text)).take(SAMPLE_ROWS);
-            let numbers = known.map(|cell| number(&cell.text, marks).is_some()).collect::<Vec<_>>();
-            !numbers.is_empty() && !numbers.contains(&true)
-        };
-        let (labels, numeric): (Vec<usize>, Vec<usize>) = others.into_iter().partition(is_label);
+        let (labels, numeric): (Vec<usize>, Vec<usize>) =
+            others.into_iter().partition(|place| is_label(data, *place, marks));
         let step_seconds = step(data, time, &labels, order);
         let units = names.iter().map(|name| unit_of_heading(name)).collect();
-        let offset_seconds = counters;
         Ok(Self {
             delimiter,
             has_header,
@@ -155,6 +142,21 @@ fn is_time(rows: &[Vec<Cell<'_>>], place: usize, order: DateOrder) -> bool {
 fn is_date(rows: &[Vec<Cell<'_>>], place: usize, marks: Marks, order: DateOrder) -> bool {
     is_time(rows, place, order)
         && !column(rows, place).take(SAMPLE_ROWS).any(|cell| number(&cell.text, marks).is_some())
+}
+
+/// Whether no cell of a column is a number: it names series then.
+fn is_label(rows: &[Vec<Cell<'_>>], place: usize, marks: Marks) -> bool {
+    let mut known = column(rows, place).filter(|cell| !is_missing(&cell.text)).take(SAMPLE_ROWS).peekable();
+    known.peek().is_some() && known.all(|cell| number(&cell.text, marks).is_none())
+}
+
+/// The character that divides the columns of a heading or row.
+fn delimiter_of(line: &[u8]) -> u8 {
+    // Quoted text is a name, whatever it holds: {device="sda",job="node"}.
+    let unquoted: Vec<u8> = line.split(|byte| *byte == b'"').step_by(2).flatten().copied().collect();
+    let count = |delimiter: u8| unquoted.iter().filter(|byte| **byte == delimiter).count();
+    // The first of the most frequent: a semicolon wins over decimal commas only if there are more semicolons.
+    DELIMITERS.into_iter().rev().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',')
 }
 
 /// The column that is named as one of times and holds them.
