@@ -62,7 +62,8 @@ impl DateOrder {
 /// The first two numbers of a date whose month may be either.
 fn two_numbers(word: &str) -> Option<(i16, i16)> {
     let parts = Parts::of(word)?;
-    (!parts.is_year_first() && parts.mark != '.').then_some(())?;
+    let is_date = [DateOrder::MonthFirst, DateOrder::DayFirst].iter().any(|order| parts.date(*order).is_some());
+    (is_date && !parts.is_year_first() && parts.mark != '.').then_some(())?;
     Some((number(parts.words[0])?, number(parts.words[1])?))
 }
 

@@ -58,8 +58,7 @@ impl Layout {
         let delimiter = named.unwrap_or_else(|| delimiter_of(top));
         let rows: Vec<Vec<Cell<'_>>> = lines.iter().map(|line| cells(line, delimiter)).collect();
         let offset_seconds = windows_counters(&rows[0]);
-        let texts = rows.iter().flatten().filter_map(|cell| std::str::from_utf8(&cell.text).ok());
-        let order = if offset_seconds.is_some() { DateOrder::MonthFirst } else { DateOrder::of(texts) };
+        let order = order_of(rows.iter().flatten(), offset_seconds);
         let has_header = rows[0].iter().all(|cell| moment(&cell.text, order).is_none());
         let data = &rows[usize::from(has_header)..];
         if data.is_empty() {
@@ -80,6 +79,7 @@ impl Layout {
             return Err(SeriesError::new(input.name(), Position::Text { line, column: 1 }, "no column holds times")
                 .expected("a column of Unix times (s, ms, us, ns) or dates such as 2016-02-24 07:00:00"));
         };
+        let order = order_of(column(data, time), offset_seconds);
         // Another column of dates neither names a series nor is one, and neither do the columns that a tool adds for itself.
         let of_tool = tool_columns(&names, &comments);
         let others: Vec<usize> = (0..names.len())
@@ -142,6 +142,14 @@ fn is_time(rows: &[Vec<Cell<'_>>], place: usize, order: DateOrder) -> bool {
 fn is_date(rows: &[Vec<Cell<'_>>], place: usize, marks: Marks, order: DateOrder) -> bool {
     is_time(rows, place, order)
         && !column(rows, place).take(SAMPLE_ROWS).any(|cell| number(&cell.text, marks).is_some())
+}
+
+/// The order of the dates in cells; Windows writes the month first.
+fn order_of<'a>(cells: impl Iterator<Item = &'a Cell<'a>>, windows: Option<i32>) -> DateOrder {
+    match windows {
+        Some(_) => DateOrder::MonthFirst,
+        None => DateOrder::of(cells.filter_map(|cell| std::str::from_utf8(&cell.text).ok())),
+    }
 }
 
 /// Whether no cell of a column is a number: it names series then.
