@@ -157,7 +157,7 @@ fn all_ftrace_and_trace_cmd_dialects_are_read() {
         ("a request before the first event of another processor", format!("# entries-in-buffer/entries-written: 205/1439   #P:4\n{Q}   fio-501 [002] ..... 10.000101: block_rq_complete: 8,0 R () 2048 + 8 [0]\n"), "R 2048+8 @0; 1234 lost; 1 in holes; 1 unmatched"),
         ("trace-cmd report -l", "     fio-501     3d..2. 10.000001: block_bio_queue:      8,0 R 2048 + 8 [fio]\n  <idle>-0       3d.h1. 10.000101: block_rq_complete:    8,0 R () 2048 + 8 [0]\n".into(), "R 2048+8 @0 100us"),
         ("what trace-cmd record prints", format!("CPU0 data recorded at offset=0x1000\n    4096 bytes in size (8192 uncompressed)\n{Q}"), "R 2048+8 @0; 2 passed over"),
-        ("raw fields", "   fio-501 [003] 10.000001: block_bio_queue:       dev=8388608 sector=2048 nr_sector=8 rwbs=R comm=fio\n".into(), "trace:1:49: the fields of the event are printed raw\n  expected: maj,min letters ... sector + sectors\n\nhint: print it with `trace-cmd report` without -R, or on the machine that recorded it"),
+        ("raw fields", "   fio-501 [003] 10.000001: block_bio_queue:       dev=8388608 sector=2048 nr_sector=8 rwbs=R comm=fio\n".into(), "trace:1:52: the fields of the event are printed raw\n  expected: maj,min letters ... sector + sectors\n\nhint: print it with `trace-cmd report` without -R, or on the machine that recorded it"),
         ("an unknown line", format!("{Q}what is this\n"), "trace:2:1: not an event: `what is this`\n  expected: command-pid [cpu] flags seconds: event: arguments"),
     ];
     for (name, text, expected) in texts {
