@@ -39,7 +39,9 @@ pub(super) fn table(input: &Input, head: &[u8]) -> Result<Option<Report>, Series
     let name = input.volume_name();
     let kind =
         KINDS.iter().find(|(part, _)| name.contains(&format!("{part}.")) || name == format!("{}.log", &part[1..]));
-    if !are_lines && !(kind.is_some() && text.lines().next().is_some_and(|line| line_of(line).is_some())) {
+    let begins_as_log = text.lines().next().is_some_and(|line| line_of(line).is_some());
+    let is_log = are_lines || kind.is_some() && begins_as_log;
+    if !is_log {
         return Ok(None);
     }
     let mut table = format!("time;direction;{}\n", kind.map_or("value", |(_, column)| column));
