@@ -65,6 +65,7 @@ pub(crate) fn main() {
         let policy = Policy::parse("bench", &POLICY.replace("SIZE", size)).expect("a policy");
         let series = Vdi::default().generate().series;
         let load = Load {
+            utc_offset_seconds: None,
             start_unix_seconds: series.start_unix_seconds,
             bin_seconds: series.bin_seconds,
             requests: series.values,
