@@ -115,6 +115,10 @@ fn every_dialect_of_blkparse_is_read() {
         ],
         Event::Queue,
     );
+}
+
+#[test]
+fn completions_and_issues_of_blkparse_are_read() {
     check(
         &[(
             "completions alone",
