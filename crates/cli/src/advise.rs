@@ -10,6 +10,7 @@ use crate::arguments::AdviseArguments;
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::Outputs;
+use crate::typed;
 
 /// Makes the advice and writes it.
 pub(crate) fn act(arguments: &AdviseArguments) -> Result<(), Failure> {
@@ -44,7 +45,7 @@ fn resolve(arguments: &AdviseArguments) -> Result<AdviseSpec, Failure> {
     spec.fold |= arguments.folding.fold;
     let AdviseSpec { format, volume, event, lenient, alone, .. } = &mut spec;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    arguments.keys.set(spec)
+    arguments.keys.set(spec, typed::value)
 }
 
 fn is_preset(name: &str) -> bool {

@@ -10,6 +10,7 @@ use crate::arguments::CompareArguments;
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
+use crate::typed;
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -41,7 +42,7 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     comparison.fold |= arguments.folding.fold;
     let Comparison { format, volume, event, lenient, alone, .. } = &mut comparison;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    arguments.keys.set(comparison)
+    arguments.keys.set(comparison, typed::value)
 }
 
 /// Reads a comparison file.

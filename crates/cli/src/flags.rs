@@ -11,7 +11,6 @@ use serde::de::DeserializeOwned;
 
 use crate::arguments::candidates_of;
 use crate::failure::Failure;
-use crate::typed;
 
 /// The flags of a file's keys that the user gave, with their values. Flags for reading traces are among those of
 /// [`ReadingArguments`](crate::arguments::ReadingArguments), which verbs without such a file share.
@@ -86,10 +85,10 @@ impl<T: KeySet + Serialize + DeserializeOwned> KeyFlags<T> {
         self.given.iter().any(|(given, _)| given.name == key)
     }
 
-    /// The file with the keys that the flags set.
-    pub(crate) fn set(&self, file: T) -> Result<T, Failure> {
+    /// The file with the keys that the flags set. `value` gives the text as a file has it.
+    pub(crate) fn set(&self, file: T, value: fn(&Key, &str) -> Result<String, Failure>) -> Result<T, Failure> {
         let typed = |(key, texts): &(Key, Vec<String>)| {
-            let texts: Result<Vec<String>, Failure> = texts.iter().map(|text| typed::value(key, text)).collect();
+            let texts: Result<Vec<String>, Failure> = texts.iter().map(|text| value(key, text)).collect();
             Ok((*key, texts?))
         };
         let given = self.given.iter().map(typed).collect::<Result<Vec<_>, Failure>>()?;

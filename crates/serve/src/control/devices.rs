@@ -15,10 +15,10 @@ use super::{Controller, PATIENCE};
 use crate::confine;
 use crate::engine;
 use crate::engines::Opened;
+use crate::error::ServeError;
 use crate::executor::Clock as _;
 use crate::exports::Exports;
 use crate::log::{Event, EventKind};
-use crate::server::ServeError;
 use crate::spec::{Device, Spec};
 
 /// The hint of refusals for parts of a device that cannot be added or removed while the server runs.

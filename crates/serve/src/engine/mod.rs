@@ -61,7 +61,6 @@ use hang::Hang;
 use pause::Pause;
 pub use services::{Rates, ServiceOrder, ServicePlan, ServiceReport, ServiceWait, Shelf};
 use services::{Services, is_own};
-pub(crate) use sessions::client_bytes;
 pub use sessions::{Client, ClientAccount, Mode, Permit, Transport};
 use sessions::{Event, Sessions};
 use wipe::Wipe;

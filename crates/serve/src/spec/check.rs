@@ -8,7 +8,6 @@ use ioweir_core::{Nanos, QueueLimits, StreamId};
 use super::classes::WEIGHT;
 use super::{Allowed, Backend, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
 use crate::buffer;
-use crate::engine::client_bytes;
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
@@ -354,6 +353,14 @@ fn check_server(server: &Server) -> Result<(), Complaint> {
     }
     check_local("control", server.control.as_ref(), |place| matches!(place, Listen::Unix(_)))?;
     check_local("watch", server.watch.as_ref(), Listen::is_local)
+}
+
+/// The most data that a client may always have in flight, however much the others hold.
+const CLIENT_BYTES_MAX: u64 = 1 << 20;
+
+/// The data that each of so many clients may always have in flight: all together have a quarter of the memory at most.
+pub(crate) fn client_bytes(bytes_max: u64, clients_max: u32) -> u64 {
+    (bytes_max / 4 / u64::from(clients_max.max(1))).min(CLIENT_BYTES_MAX)
 }
 
 /// Refuses a bound of memory in which a client has no room for a part of a request while others hold as much as they may.

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
+pub(crate) use check::client_bytes;
 pub use classes::{Class, ClassKind, Holder, class_of};
 pub(crate) use device::DeviceKeys;
 pub use fleet::{ClassPart, Fleet};

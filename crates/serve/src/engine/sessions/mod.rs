@@ -33,7 +33,6 @@ pub use connection::{Client, Mode, Permit};
 use connection::{Connection, Received};
 use request::{ClientRequest, Costs};
 use room::Room;
-pub(crate) use room::client_bytes;
 
 /// Set in an epoll token if a connection's replies go to another descriptor than its requests come from.
 pub(super) const TOKEN_OUTPUT: u64 = 1 << 32;

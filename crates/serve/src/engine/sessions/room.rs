@@ -5,14 +5,7 @@
 use ioweir_core::StreamId;
 
 use crate::buffer::{Buffer, Pool};
-
-/// The most data that a client may always have in flight, however much the others hold.
-const CLIENT_BYTES_MAX: u64 = 1 << 20;
-
-/// The data that each of so many clients may always have in flight: all together have a quarter of the memory at most.
-pub(crate) fn client_bytes(bytes_max: u64, clients_max: u32) -> u64 {
-    (bytes_max / 4 / u64::from(clients_max.max(1))).min(CLIENT_BYTES_MAX)
-}
+use crate::spec::client_bytes;
 
 /// The memory of a class.
 #[derive(Clone, Copy, Debug, Default)]
