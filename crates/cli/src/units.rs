@@ -42,9 +42,14 @@ fn of_share(keys: &ShareKeys, kind: AmountKind) -> Option<u64> {
     }
 }
 
+/// The text with a scheduler that keeps shares of this kind.
+fn scheduled(text: &str, kind: AmountKind) -> String {
+    text.replace("mclock", if kind == AmountKind::Duration { "pclock" } else { "mclock" })
+}
+
 /// A line with the key of a share, in the place of one of the same key.
 fn with_share(text: &str, kind: AmountKind, amount: &str) -> String {
-    let key = share_key(kind);
+    let (text, key) = (scheduled(text, kind), share_key(kind));
     let kept: String =
         text.lines().filter(|line| !line.starts_with(&format!("{key} "))).map(|line| format!("{line}\n")).collect();
     format!("{kept}{key} = \"{amount}\"\n")
@@ -59,7 +64,7 @@ fn in_experiment(kind: AmountKind, text: &str) -> Option<u64> {
 }
 
 fn in_assignment(kind: AmountKind, text: &str) -> Option<u64> {
-    let spec = Spec::parse("s", SERVER).unwrap();
+    let spec = Spec::parse("s", &scheduled(SERVER, kind)).unwrap();
     of_share(&assign(&spec, &[format!("export.a.{}={text}", share_key(kind))]).unwrap().export[0].share, kind)
 }
 

@@ -11,8 +11,8 @@ fn command_says_differences_and_reads_back() {
     );
     assert_eq!(
         comparison.unwrap().command(),
-        "ioweir compare 'my trace' ./-x --device hdd --scheduler noop,bid-hdd:wait=2ms --load recorded --depth 1,4 --seed 0 \
-         --no-merge"
+        "ioweir compare 'my trace' ./-x --device hdd --scheduler noop,bid-hdd:wait=2ms --load recorded --no-merge \
+         --depth 1,4 --seed 0"
     );
     let overrides =
         Overrides { schedulers: vec!["wfq".into(), "noop".into()], seeds: vec![3, 4], by_stream: true, fold: true };

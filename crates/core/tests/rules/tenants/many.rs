@@ -71,6 +71,8 @@ fn rate_beside_idle(policy: Policy, others: usize) -> f64 {
     while world.outstanding[1..].iter().any(|&outstanding| outstanding > 0) {
         world.run_until(world.now.0 + SECOND / 5);
     }
+    // A share of one in five hundred has to be forgotten first.
+    world.run_until(world.now.0 + SECOND / 2);
     world.rates_until(world.now.0 + SECOND / 2)[0]
 }
 
