@@ -496,7 +496,8 @@ impl Shares {
             // An error of the share itself is reported at its first key; an error for lack of room, at the name.
             let is_full = matches!(error, ShareError::ClientsFull { .. } | ShareError::GroupsFull { .. });
             let named = if group.is_some() { "group" } else { "name" };
-            Complaint::of_value(path(if is_full || first == "name" { named } else { first }), error.to_string())
+            let key = if matches!(error, ShareError::NotKept) { format!("{first}: ") } else { String::new() };
+            Complaint::of_value(path(if is_full || first == "name" { named } else { first }), format!("{key}{error}"))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::certificates::Files;
 use ioweir_config::{IoPriority, KeySet as _, SchedulerChoice, ShareKeys};
-use ioweir_core::policy::POLICIES;
+use ioweir_core::policy::{Limits, POLICIES};
 use ioweir_core::tenant::GroupId;
 use ioweir_core::{Priority, StreamId};
 use ioweir_serve::spec::{Backend, Holder, Spec, class_of};
@@ -279,8 +279,10 @@ fn a_share_key_is_read_or_refused() {
                 "reservation" => ("\"5/s\"", reads.reservation),
                 "latency" => ("\"10ms\"", reads.latency),
                 "burst" => ("9", reads.burst),
-                "limit" => ("\"50/s\"", choice.row.knows_shares),
-                "limit_bytes" => ("\"1MiB/s\"", choice.row.knows_shares),
+                "limit" => ("\"50/s\"", choice.row.limits == Limits::Both),
+                "limit_bytes" => ("\"1MiB/s\"", choice.row.limits == Limits::Both),
+                "riops" | "wiops" => ("\"50/s\"", choice.row.limits == Limits::Directions),
+                "rbps" | "wbps" => ("\"1MiB/s\"", choice.row.limits == Limits::Directions),
                 // Without a limit in bytes.
                 "burst_bytes" => ("\"1MiB\"", false),
                 "priority" => ("\"idle\"", reads.priority),
@@ -298,12 +300,16 @@ fn a_share_key_is_read_or_refused() {
                 }
                 Err(error) => {
                     let error = error.to_string();
-                    assert!(!is_read && error.contains("would change nothing"), "{scheduler}: {error}");
+                    let is_limit = ["limit", "limit_bytes", "riops", "wiops", "rbps", "wbps"].contains(&name);
+                    let says_why = error.contains("would change nothing")
+                        || is_limit && error.contains("the scheduler does not keep this limit");
+                    assert!(!is_read && says_why, "{scheduler}: {error}");
                     assert!(error.starts_with(&format!("s.toml:11:{}: {name}: ", name.len() + 4)), "{error}");
                 }
             }
             if name == "burst" {
-                assert_eq!(parse("limit = \"50/s\"\nburst = 9").is_ok(), choice.row.knows_shares, "{scheduler}");
+                let keeps = choice.row.limits == Limits::Both;
+                assert_eq!(parse("limit = \"50/s\"\nburst = 9").is_ok(), keeps, "{scheduler}");
             }
         }
     }

@@ -334,6 +334,12 @@ impl Monitor {
         poll(&mut [PollFd::new(&self.socket, PollFlags::RDHUP)], None).unwrap();
     }
 
+    /// Ends the connection, and waits until the server has closed its side: it serves one monitor at a time.
+    pub(super) fn close(self) {
+        self.socket.shutdown(std::net::Shutdown::Write).unwrap();
+        self.wait_for_end();
+    }
+
     /// Whether the connection is open.
     pub(super) fn is_open(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::RDHUP)];

@@ -686,7 +686,7 @@ fn disks_come_grow_and_go_while_it_serves() {
         ask(&Command::Set(vec!["export.late.size=32MiB".into()])).unwrap();
         assert_eq!(machine.ask(0, OUT, 8, &[Part(BUFFER, 4096, false)]), OK);
         assert!(ask(&remove).unwrap_err().contains("1 client is connected"));
-        drop((monitor, machine));
+        monitor.close();
         let mut machine = Machine::new(1);
         let mut monitor = machine.connect(&place);
         assert_eq!(monitor.config()[..8], (32_u64 << 11).to_le_bytes());
