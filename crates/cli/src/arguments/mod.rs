@@ -89,7 +89,7 @@ pub(crate) enum Verb {
     /// Explain in words why a request of an experiment waited
     Explain(ExplainArguments),
     /// Summarise, convert, cut and generate traces
-    Trace(TraceArguments),
+    Trace(Box<TraceArguments>),
     /// Record the block requests of a device of this machine, by the kernel's events
     Record(RecordArguments),
     /// Replay a trace on a real device, under its schedulers in turn, with the prediction beside the measurement
