@@ -111,7 +111,7 @@ impl Spread {
     }
 }
 
-/// The errors, where a day whose level is further off than [`JUMP`] times the usual counts as that far off: a lasting change of level is
+/// The errors, where a day whose level is further off than `JUMP` times the usual counts as that far off: a lasting change of level is
 /// followed by the forecast, and would otherwise widen the quantiles for weeks.
 fn without_jumps(days: &[Vec<f64>]) -> Vec<Vec<f64>> {
     const JUMP: f64 = 3.0 * 1.4826;
