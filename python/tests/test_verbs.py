@@ -187,7 +187,8 @@ def test_every_form_is_written(tmp_path):
     with pytest.raises(ioweir.InputError, match="names no form"):
         result.save(tmp_path / "report.xyz")
     assert result._repr_html_().startswith("<iframe")
-    assert result.headline in str(result)
+    # The scheduler, by which the text begins: its first lines say which, by how much and why.
+    assert result.headline.startswith("mq-deadline finishes first") and "which  mq-deadline" in str(result)
 
 
 def test_types_and_stubs_agree(command_line):
