@@ -239,7 +239,7 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
             (explanation.reason, explanation.first) = (Reason::Throttled, None);
             explanation.eligible = self.order.due();
         } else if P::CONTROLS {
-            // It has passed, or one of its client has, and the device is full.
+            // The controller has let the request pass, or an earlier one of the same client, and the device is full.
         } else if let Some(first) = first.filter(|&first| first != node) {
             let state = self.order.explain(now, node, first);
             (explanation.rule, explanation.own) = (state.rule, state.own);

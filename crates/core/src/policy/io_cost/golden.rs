@@ -180,7 +180,7 @@ fn io_cost_golden_transfer() {
     assert_eq!(it.tree.of(1).inuse, 728_228, "C8");
     assert_eq!([1, 2].map(|client| it.tree.parts(client).1), [6_554, 58_981], "C8");
 
-    // Its next request needs more than it has kept.
+    // The next request of client 1 costs more than the share that it has kept.
     it.clients[1].time = end.time;
     it.tree.nodes[1].saved_margin = i64::MAX;
     let behind = scaled(16_135_121, 24_858);

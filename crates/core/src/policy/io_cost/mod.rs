@@ -91,15 +91,16 @@ const NOT_DUE: u64 = 1 << 62;
 /// A client.
 #[derive(Clone, Copy, Debug)]
 struct Client {
-    /// Its clock, and that of its completed requests.
+    /// The client's clock, by which its requests are charged.
     time: u64,
+    /// The clock of the client's completed requests.
     done: u64,
     activated_micros: u64,
     /// The period in which it sent its last request.
     active_period: u64,
     /// The sector after its last request; zero if there is none.
     cursor: u64,
-    /// What its requests cost since the period began.
+    /// The cost of the client's requests since the period began.
     used: u64,
     debt: u64,
     delay_micros: u64,
@@ -246,7 +247,7 @@ impl Cost {
         ahead(now.time, self.clients[client as usize].time)
     }
 
-    /// What a request costs its client, which takes back weight that it has lent if it needs it.
+    /// The price of a request for its client. A client that has lent weight takes it back if the request needs it.
     fn price(&mut self, now: &Moment, client: u32, cost: u64) -> u64 {
         let mut paid = scaled(cost, self.tree.parts(client).1);
         let behind = self.behind(now, client);
@@ -462,7 +463,7 @@ impl Controller for Cost {
     }
 
     fn due(&self) -> Nanos {
-        // Whoever is held has a timer, and the end of the period can let it go as well.
+        // Each held client has a timer, and the end of a period can release it as well.
         match self.wakes.min() {
             NOT_DUE => Nanos::NEVER,
             wake => Nanos(wake).min(self.fires.unwrap_or(Nanos::NEVER)),

@@ -286,7 +286,7 @@ pub(super) fn delay_micros(over_percent: i64) -> u64 {
     delay.unsigned_abs()
 }
 
-/// What is left of a delay after a time: half each second.
+/// The rest of a delay after a time: it halves each second.
 pub(super) fn decayed(delay: u64, micros: u64) -> u64 {
     delay.checked_shr(u32::try_from(micros / MILLION).unwrap_or(u32::MAX)).unwrap_or(0)
 }
