@@ -39,6 +39,7 @@ impl<T: KeySet> Args for KeyFlags<T> {
             } else {
                 arg
             };
+            let arg = if flag.excludes.is_empty() { arg } else { arg.conflicts_with(flag.excludes) };
             command.arg(if flag.is_list() { arg.value_delimiter(',').action(ArgAction::Append) } else { arg })
         })
     }

@@ -22,6 +22,8 @@ pub struct Flag {
     pub form: FlagForm,
     /// Whether a command shows the flag although the key has its default.
     pub is_always_shown: bool,
+    /// The name of a flag that cannot be given beside it; empty if there is none.
+    pub excludes: &'static str,
 }
 
 /// How a flag's text becomes the value of a key.
@@ -45,7 +47,7 @@ impl Flag {
     /// A flag that takes a value; its heading follows with [`Flag::under`].
     #[must_use]
     pub const fn new(name: &'static str, value: &'static str, form: FlagForm) -> Self {
-        Self { name, value, heading: "", form, is_always_shown: false }
+        Self { name, value, heading: "", form, is_always_shown: false, excludes: "" }
     }
 
     /// A flag that sets a key to true or false.
@@ -64,6 +66,12 @@ impl Flag {
     #[must_use]
     pub const fn always_shown(self) -> Self {
         Self { is_always_shown: true, ..self }
+    }
+
+    /// Refuses the flag beside another one.
+    #[must_use]
+    pub const fn excluding(self, excludes: &'static str) -> Self {
+        Self { excludes, ..self }
     }
 
     /// Whether several values are separated by commas.

@@ -55,7 +55,7 @@ keys! {
         schedulers: Vec<SchedulerChoice> = (LINUX.into_iter().filter_map(|name| name.parse().ok()).collect())
             => Flag::new("scheduler", "NAME[:PARAMETER=VALUE...],...", FlagForm::Texts).under(TRIED),
         /// choose among every elevator, and pairs of sfq above those of Linux; most of them only `ioweir serve` has
-        all: bool = (false) => Flag::switch("all", true).under(TRIED),
+        all: bool = (false) => Flag::switch("all", true).under(TRIED).excluding("scheduler"),
         /// open load: recorded, or x10 for ten times as fast
         load: Load = (Load::RECORDED) => Flag::new("load", "LOAD", FlagForm::Text).under(TRIED),
         /// requests that each stream keeps outstanding in the closed loop; as many as give 16 together if absent
