@@ -31,6 +31,8 @@ pub enum Canary {
     LostVolume,
     /// The disk swallows reads.
     SwallowedReads,
+    /// While the engine of one device stands still, those of others do.
+    SharedStall,
     /// A client forgets an answer.
     ForgottenAnswer,
     /// A client gets an answer a second time.
@@ -53,6 +55,7 @@ impl Canary {
         Self::UnwipedVolume,
         Self::LostVolume,
         Self::SwallowedReads,
+        Self::SharedStall,
         Self::ForgottenAnswer,
         Self::SecondAnswer,
     ];
@@ -66,7 +69,7 @@ impl Canary {
             Self::HiddenFailure => Promise::FailedStays,
             Self::OtherLimit | Self::OtherWeights | Self::OtherReservations | Self::StoppedClock => Promise::Shares,
             Self::OtherPeriod => Promise::Services,
-            Self::SwallowedReads => Promise::Waits,
+            Self::SwallowedReads | Self::SharedStall => Promise::Waits,
             Self::ForgottenAnswer => Promise::Metrics,
             Self::SecondAnswer | Self::HeardCopies | Self::ShownExport => Promise::Protocol,
         }
@@ -89,6 +92,7 @@ impl Canary {
             Self::UnwipedVolume => "unwiped-volume",
             Self::LostVolume => "lost-volume",
             Self::SwallowedReads => "swallowed-reads",
+            Self::SharedStall => "shared-stall",
             Self::ForgottenAnswer => "forgotten-answer",
             Self::SecondAnswer => "second-answer",
         }

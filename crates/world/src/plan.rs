@@ -255,6 +255,8 @@ pub enum Act {
     Upstream(Fate),
     /// The clock jumps: the machine was suspended.
     Jump(Nanos),
+    /// The engine of a device gets no processor for this time.
+    Stall(usize, Nanos),
     /// The wall clock is put back, or forward. A server reads it when it starts.
     SetClock(Clock, Nanos),
     /// The server ends, and another one starts after a while.
@@ -419,7 +421,20 @@ impl Plan {
         for _ in 0..episodes {
             plan.episode(random);
         }
+        plan.stall(&mut Random::new(seed).fork(3));
         plan
+    }
+
+    /// Lets engines stand still now and then.
+    fn stall(&mut self, random: &mut Random) {
+        for step in std::mem::take(&mut self.steps) {
+            if random.below(100) == 0 {
+                let device = random.below(DEVICES.len() as u64) as usize;
+                let span = Nanos::from_millis(random.one_of(&[10, 1_500, 100_000]));
+                self.step(Nanos::ZERO, Act::Stall(device, span));
+            }
+            self.steps.push(step);
+        }
     }
 
     /// The least duration of the world.

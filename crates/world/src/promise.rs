@@ -39,7 +39,7 @@ promises! {
     Shares = "shares";
     /// a scrub reads everything once in each period, whatever the clock says
     Services = "services";
-    /// every request is answered in time, and nothing is left over when nothing is asked
+    /// every request is answered in time, also while another device's engine stands still, and nothing is left over when nothing is asked
     Waits = "no-endless-wait";
     /// counters agree with what clients have seen, and the parts of durations add up
     Metrics = "metrics";

@@ -26,7 +26,7 @@ use super::promise::{Promise, Verdict};
 use super::random::Random;
 use ioweir_serve::engine::{Command, Turn};
 use operators::Volumes;
-use servers::Up;
+use servers::{Side, Up};
 
 /// When the world begins, since 1970.
 const EPOCH: Nanos = Nanos::from_seconds(1_700_000_000);
@@ -53,6 +53,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Operations of disks, and faults among them.
     pub operations: (u64, u64),
+    /// The longest time from a read to its answer, of clients of each device.
+    pub longest_reads: [Nanos; DEVICES.len()],
     /// Servers that ended, in the order of [`End::ALL`].
     pub ends: [u64; End::ALL.len()],
     /// A hash of everything that happened.
@@ -89,6 +91,8 @@ pub(super) struct World {
     shelf: Arc<Kept>,
     /// Time that requests may have waited for reasons outside of the server, since the beginning.
     excused: Nanos,
+    /// Time that requests may have waited for a stalled engine, by the history of its device.
+    stalled: [Nanos; DEVICES.len()],
     /// Time that services were told to rest, or to be slow, since the beginning.
     rested: Nanos,
     /// When a flush failed, of the server that is up.
@@ -141,6 +145,7 @@ impl World {
             epoch: EPOCH,
             shelf: Arc::default(),
             excused: Nanos::ZERO,
+            stalled: [Nanos::ZERO; DEVICES.len()],
             rested: Nanos::ZERO,
             failed_at: None,
             has_trouble: false,
@@ -156,6 +161,7 @@ impl World {
                 served: Nanos::ZERO,
                 requests: 0,
                 operations: (0, 0),
+                longest_reads: [Nanos::ZERO; DEVICES.len()],
                 ends: <_>::default(),
                 digest: 0xcbf2_9ce4_8422_2325,
                 log: String::new(),
@@ -266,7 +272,11 @@ impl World {
     fn next_event(&self) -> Nanos {
         let due = self.up.as_ref().map_or(Nanos::NEVER, |up| {
             let running = up.sides().filter(|side| side.ended.is_none());
-            let first = running.map(|side| side.due).fold(up.resume_at, Nanos::min);
+            let wakes = |side: &Side| match self.stalled_until(side) {
+                until if until > self.now => until,
+                _ => side.due,
+            };
+            let first = running.map(wakes).fold(up.resume_at, Nanos::min);
             if up.operator.wanted.is_some() { first.min(self.now.after(LOOKS_EVERY)) } else { first }
         });
         let clients = self.clients.iter().filter(|client| client.line.is_some());
@@ -311,13 +321,30 @@ impl World {
         has_turned && !self.is_broken()
     }
 
+    /// When the engine of a device gets a processor again.
+    fn stalled_until(&self, side: &Side) -> Nanos {
+        if self.plan.canary == Some(Canary::SharedStall) {
+            let sides = self.up.iter().flat_map(Up::sides);
+            return sides.map(|side| side.stalled_until).fold(Nanos::ZERO, Nanos::max);
+        }
+        side.stalled_until
+    }
+
+    /// The time that requests to a device may have waited for reasons outside of its engine, since the beginning.
+    fn excused_of(&self, history: usize) -> Nanos {
+        let sides = self.up.iter().flat_map(Up::sides).filter(|side| side.history == history);
+        let left = sides.map(|side| side.stalled_until.since(self.now)).fold(Nanos::ZERO, Nanos::max);
+        self.excused.after(self.stalled[history].since(left))
+    }
+
     /// Runs one turn of an engine, if it has work; returns whether it had.
     fn turn_side(&mut self, device: usize, is_stirred: bool) -> bool {
-        let excused = self.excused.after(self.rested);
-        let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) else { return false };
-        if side.ended.is_some() {
+        let Some(side) = self.up.as_ref().and_then(|up| up.sides.get(device)?.as_ref()) else { return false };
+        if side.ended.is_some() || self.stalled_until(side) > self.now {
             return false;
         }
+        let excused = self.excused_of(side.history).after(self.rested);
+        let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) else { return false };
         if let Err(error) = side.engine.wait(Nanos::ZERO) {
             self.broken(Promise::Waits, format!("the engine cannot wait: {error}"));
             return false;

@@ -60,6 +60,7 @@ impl World {
                 self.excused = self.excused.after(span);
                 self.now = self.now.after(span);
             }
+            Act::Stall(device, span) => self.stall(device, span),
             Act::SetClock(way, span) => {
                 self.note("clock", way as u64, span.0);
                 self.epoch = match way {
@@ -70,6 +71,21 @@ impl World {
             Act::End(end, pause) => self.stop(end, pause),
             Act::Rest => self.rest(),
         }
+    }
+
+    /// The engine of a device gets no processor for a time.
+    fn stall(&mut self, device: usize, span: Nanos) {
+        let until = self.now.after(span);
+        let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) else { return };
+        let (history, more) = (side.history, until.since(side.stalled_until.max(self.now)));
+        side.stalled_until = side.stalled_until.max(until);
+        self.stalled[history] = self.stalled[history].after(more);
+        self.note("stall", device as u64, span.0);
+    }
+
+    /// All engines get a processor again.
+    pub(super) fn end_stalls(&mut self) {
+        self.up.iter_mut().flat_map(Up::sides_mut).for_each(|side| side.stalled_until = Nanos::ZERO);
     }
 
     /// A client sends an invalid request.
@@ -99,7 +115,7 @@ impl World {
             4 => Ask::Trim,
             _ => Ask::Flush,
         };
-        let patience = (self.excused, Nanos::from_seconds(86_400));
+        let patience = (self.excused_of(client.history), Nanos::from_seconds(86_400));
         let asked =
             Outstanding::new(ask, (false, false), (offset / 512, length / 512), (self.ticks, self.now), patience);
         let client = &mut self.clients[number];
@@ -124,7 +140,7 @@ impl World {
             Leave::HalfARequest => {
                 self.ticks += 1;
                 let cookie = self.ticks;
-                let asked = (self.excused, Nanos::NEVER);
+                let asked = (Nanos::ZERO, Nanos::NEVER);
                 // The half request is answered if the server ends its client meanwhile.
                 let is_valid = !client.is_read_only;
                 let asked = Outstanding::new(Ask::Write, (false, is_valid), (0, 8), (cookie, self.now), asked);
@@ -226,6 +242,10 @@ fn assignments(spec: &Spec, draw: u64, text: &str) -> Option<Vec<String>> {
     }
     if export == "b" && (draw >> 32).is_multiple_of(2) {
         assignments.push(format!("export.b.limit={}/s", 20 + (draw >> 20) % 1000));
+    }
+    // A change of the server concerns every engine.
+    if (draw >> 36).is_multiple_of(2) {
+        assignments.push(format!("server.shutdown_timeout={}s", 10 + (draw >> 40) % 10));
     }
     (!assignments.is_empty()).then_some(assignments)
 }

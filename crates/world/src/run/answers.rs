@@ -119,7 +119,13 @@ impl World {
                 asked.ask, asked.sectors, asked.first
             )
         });
-        let waited = self.now.since(asked.at).since(self.excused.since(asked.excused));
+        let history = self.clients[number].history;
+        let took = self.now.since(asked.at);
+        if asked.ask == Ask::Read {
+            let longest = &mut self.outcome.longest_reads[history];
+            *longest = took.max(*longest);
+        }
+        let waited = took.since(self.excused_of(history).since(asked.excused));
         self.verdict.check(Promise::Waits, waited <= asked.patience, || {
             format!("client {number} waits {waited} for a {:?}, with patience for {}", asked.ask, asked.patience)
         });

@@ -138,6 +138,7 @@ impl World {
         let slowest = self.devices.slowest(&self.plan).0 * if self.has_trouble { 100 } else { 1 };
         // Each request may have to read and write twice, in as many pieces.
         let patience = PATIENCE.after(Nanos((outstanding as u64 + 64) * slowest * 8));
+        let excused = self.excused_of(history);
         let client = &mut self.clients[number];
         let (offset, length) = if ask == Ask::Flush { (0, 0) } else { (first * 512, sectors * 512) };
         let flags = if fua { COMMAND_FUA } else { 0 };
@@ -145,8 +146,8 @@ impl World {
         if ask == Ask::Write {
             bytes.extend((cookie as u32).to_be_bytes().repeat(length as usize / 4));
         }
-        let asked =
-            Outstanding::new(ask, (fua, is_valid), (first, sectors), (self.ticks, self.now), (self.excused, patience));
+        let excused = (excused, patience);
+        let asked = Outstanding::new(ask, (fua, is_valid), (first, sectors), (self.ticks, self.now), excused);
         client.outstanding.insert(cookie, asked);
         if let Some(line) = &client.line {
             line.send(&bytes);

@@ -79,6 +79,7 @@ impl World {
     /// The server ends, and another one starts.
     pub(super) fn stop(&mut self, end: End, pause: Nanos) {
         self.note("end", end as u64, 0);
+        self.end_stalls();
         self.look_at_passes();
         let mut loses = end == End::Power;
         match end {

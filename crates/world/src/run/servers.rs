@@ -53,6 +53,8 @@ pub(super) struct Side {
     pub(super) shares: Shares,
     pub(super) passes: Passes,
     pub(super) due: Nanos,
+    /// The engine gets no processor before this time.
+    pub(super) stalled_until: Nanos,
     pub(super) tally: Tally,
     pub(super) reports: Vec<Receiver<Report>>,
     /// The services by the last report.
@@ -172,13 +174,16 @@ impl World {
         let mut engine = Engine::new(settings, backend, pool).map_err(|error| error.to_string())?;
         let shares = self.shares(spec, number);
         let sectors = parts.into_iter().flat_map(|part| part.start / 512..part.end / 512);
-        let passes = Passes::new((self.now, self.excused.after(self.rested)), scrub, sectors);
+        let history = usize::from(!is_main);
+        let passes = Passes::new((self.now, self.excused_of(history).after(self.rested)), scrub, sectors);
         engine.observe(Box::new(Both(shares.clone(), passes.clone())));
         let facts = Facts { handle: engine.handle(), shape, description, volumes };
         let (handle, tally) = (engine.handle(), Tally::new(&classes, number));
-        let (due, reports, services, ended) = (Nanos::ZERO, Vec::new(), Vec::new(), None);
-        let history = usize::from(!is_main);
-        Ok((Side { history, engine, handle, shares, passes, due, tally, reports, services, ended }, facts))
+        let (due, stalled_until) = (Nanos::ZERO, Nanos::ZERO);
+        let (reports, services, ended) = (Vec::new(), Vec::new(), None);
+        let side =
+            Side { history, engine, handle, shares, passes, due, stalled_until, tally, reports, services, ended };
+        Ok((side, facts))
     }
 
     /// Lets an engine serve the exports of a spec.

@@ -41,6 +41,10 @@ fn has_it(canary: Canary, plan: &Plan) -> bool {
         Canary::OtherPeriod => plan.spec.contains("scrub"),
         Canary::HeardCopies => matches!(plan.backing, Backing::Cached | Backing::CheckedCopies),
         Canary::UnwipedVolume | Canary::LostVolume => plan.extra.as_ref().is_some_and(|extra| extra.has_volumes),
+        Canary::SharedStall => {
+            plan.extra.is_some()
+                && plan.steps.iter().any(|step| matches!(step.act, Act::Stall(1, span) if span.0 > 60_000_000_000))
+        }
         _ => true,
     }
 }
@@ -121,6 +125,42 @@ fn clocks_put_back_during_a_scrub_delay_none() {
     let outcome = run(&plan, false);
     assert_eq!(outcome.verdict.broken, None);
     assert!(outcome.verdict.checks[Promise::Services as usize] > 20, "{:?}", outcome.verdict.checks);
+}
+
+/// The longest read of a device while the engine of another one stands still for 1.5 s, with or without a change that both have to make.
+fn longest_read_beside_a_stall(changes: bool, canary: Option<Canary>) -> Nanos {
+    let is_simple = |plan: &Plan| {
+        plan.backing == Backing::Disk
+            && plan.extra.as_ref().is_some_and(|extra| !extra.has_volumes)
+            && !plan.spec.contains("limit =")
+    };
+    let plan = (1..).map(Plan::new).find(is_simple).expect("there is one among all seeds");
+    let flood = Flood { count: 4_000, depth: 4, reads: 100, sectors: 8, thinks: Nanos::ZERO };
+    let mut steps = vec![
+        after(0, Act::Order(Order::Extra(0))),
+        after(1, Act::Connect(0, 0, Replies::Simple)),
+        after(0, Act::Flood(0, flood)),
+        after(0, Act::Stall(1, Nanos::from_millis(1_500))),
+    ];
+    if changes {
+        // It sets a timeout of the server.
+        steps.push(after(0, Act::Order(Order::Change(0))));
+    }
+    steps.push(after(2, Act::Rest));
+    let service = (Nanos::from_millis(1), Nanos::from_millis(2));
+    let outcome = run(&Plan { steps, service, canary, short_per_million: 0, ..plan }, true);
+    assert_eq!(outcome.verdict.broken, None);
+    let done = outcome.log.lines().find(|line| line.contains("Set(") && line.contains("): Ok("));
+    assert_eq!(done.is_some(), changes, "{done:?}");
+    outcome.longest_reads[0]
+}
+
+#[test]
+fn changes_wait_for_stalled_engines_without_others() {
+    let (without, with) = (longest_read_beside_a_stall(false, None), longest_read_beside_a_stall(true, None));
+    assert!(with.0 * 10 <= without.0 * 12, "{with} with a change, {without} without");
+    let shared = longest_read_beside_a_stall(true, Some(Canary::SharedStall));
+    assert!(shared >= Nanos::from_millis(1_400), "{shared} where all engines stand still");
 }
 
 #[test]
