@@ -36,6 +36,7 @@ mod kill;
 mod late;
 mod limits;
 mod log;
+mod many;
 mod model;
 mod nbd;
 mod operators;

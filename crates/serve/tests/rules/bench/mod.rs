@@ -40,6 +40,9 @@ pub(crate) const TIMEOUTS: Timeouts = Timeouts {
     clients_max: 64,
 };
 
+/// The exports of a bench, and whether they are read only.
+const EXPORTS: [(&str, bool); 3] = [("a", false), ("b", false), ("c", true)];
+
 /// The time since 1970 at which the engine's clock is zero.
 pub(crate) const EPOCH: Nanos = Nanos::from_seconds(1_700_000_000);
 
@@ -58,6 +61,16 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(keys: &str) -> Self {
         Self::with_priorities(keys, [Priority::NONE; 3])
+    }
+
+    /// A bench with so many equal exports of its whole device.
+    pub(crate) fn with_exports(keys: &str, count: usize) -> Self {
+        let device = device(keys);
+        let mut pool = Pool::new(device.request_bytes_max.0 as usize);
+        let backend = backend::open(&device, pool.registered(), None).unwrap_or_else(|error| panic!("{error}"));
+        let names: Vec<String> = (0..count).map(|number| format!("export {number}")).collect();
+        let exports: Vec<_> = names.iter().map(|name| (name.as_str(), false)).collect();
+        Self::made(device, backend, pool, (&exports, vec![Priority::NONE; count], Vec::new()))
     }
 
     /// A bench with these priorities of its classes.
@@ -84,21 +97,21 @@ impl Bench {
         };
         let services = (3..).zip(services).map(plan).collect();
         let pool = Pool::new(device.request_bytes_max.0 as usize);
-        Self::made(device, backend, pool, ([Priority::NONE; 3], services))
+        Self::made(device, backend, pool, (&EXPORTS, vec![Priority::NONE; 3], services))
     }
 
     fn of(device: Device, backend: Box<dyn Backend>, pool: Pool, priorities: [Priority; 3]) -> Self {
-        Self::made(device, backend, pool, (priorities, Vec::new()))
+        Self::made(device, backend, pool, (&EXPORTS, priorities.to_vec(), Vec::new()))
     }
 
     fn made(
         device: Device,
         backend: Box<dyn Backend>,
         pool: Pool,
-        (priorities, services): ([Priority; 3], Vec<ServicePlan>),
+        (exports, mut priorities, services): (&[(&str, bool)], Vec<Priority>, Vec<ServicePlan>),
     ) -> Self {
         let size_bytes = backend.size_bytes();
-        let export = |name: &str, read_only| Export {
+        let export = |&(name, read_only): &(&str, bool)| Export {
             name: name.into(),
             offset_bytes: 0,
             description: String::new(),
@@ -108,7 +121,10 @@ impl Bench {
             block_bytes_preferred: 4096,
             trims: true,
         };
-        let exports: Arc<[Export]> = Arc::new([export("a", false), export("b", false), export("c", true)]);
+        let class_names = exports.iter().map(|(name, _)| *name).chain(["service"]).map(String::from).collect();
+        let exports: Arc<[Export]> = exports.iter().map(export).collect();
+        // The last class is for a service.
+        priorities.push(Priority::NONE);
         static BENCHES: AtomicU32 = AtomicU32::new(0);
         let name = format!("bench {}", BENCHES.fetch_add(1, Ordering::Relaxed));
         let log = Log::default();
@@ -117,17 +133,12 @@ impl Bench {
             device,
             workers: None,
             timeouts: TIMEOUTS,
-            // The last class is for a service.
-            priorities: priorities.iter().copied().chain([Priority::NONE]).collect(),
-            own_classes: (0..4).map(StreamId).collect(),
+            own_classes: (0..priorities.len() as u32).map(StreamId).collect(),
+            priorities,
             services,
             epoch: EPOCH,
             now: Nanos::ZERO,
-            log: DeviceLog {
-                log: log.clone(),
-                device: name.clone(),
-                classes: ["a", "b", "c", "service"].map(String::from).into(),
-            },
+            log: DeviceLog { log: log.clone(), device: name.clone(), classes: class_names },
         };
         let engine = Engine::new(settings, backend, pool).expect("descriptors");
         Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false, hung: false }
