@@ -103,13 +103,13 @@ fn acknowledged_writes_survive_a_killed_server() {
 }
 
 /// The server of an upstream: a file.
-struct Upstream {
+pub(crate) struct Upstream {
     folder: PathBuf,
     process: Process,
 }
 
 impl Upstream {
-    fn new(beside: &Path) -> Self {
+    pub(crate) fn new(beside: &Path) -> Self {
         let folder = beside.join("upstream");
         std::fs::create_dir(&folder).unwrap();
         Self { process: Self::start(&folder), folder }

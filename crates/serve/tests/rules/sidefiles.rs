@@ -14,13 +14,13 @@ use ioweir_serve::control::{Command, ask};
 use ioweir_serve::spec::{Device, Spec};
 
 use crate::client::*;
-use crate::kill::rounds;
+use crate::kill::{Upstream, rounds};
 use crate::process::Process;
 
 const BLOCK: u64 = 4096;
 
 /// Backends that outlive a server.
-const BACKENDS: [&str; 5] = [
+const BACKENDS: [&str; 6] = [
     "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"",
     "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nio = \"threads\"\ndirect = false",
     "backend = \"joined\"
@@ -32,14 +32,15 @@ const BACKENDS: [&str; 5] = [
     "backend = \"tiered\"\ncache = \"read\"
     [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
     [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"512KiB\"",
+    "backend = \"nbd\"\naddress = \"unix:FOLDER/upstream/s\"\nexport = \"export\"",
 ];
 /// Keys of layers above the backends.
 const LAYERS: [&str; 2] = ["checksums = true", "volumes = \"FOLDER/volumes\""];
-/// Services on these devices.
+/// Services on these devices. A device without a file of its own has no place for their state.
 const SERVICES: [&str; 3] = [
-    "[service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"rest\"",
+    "[service.trims]\nkind = \"trim\"\ndevice = \"d\"\ndefault = \"rest\"\nSTATE",
     "[service.moves]\nkind = \"relocate\"\ndevice = \"d\"\ndefault = \"run\"\nmargin = 50",
-    "[service.scrubs]\nkind = \"scrub\"\ndevice = \"d\"\ndefault = \"run\"\nevery = \"10ms\"",
+    "[service.scrubs]\nkind = \"scrub\"\ndevice = \"d\"\ndefault = \"run\"\nevery = \"10ms\"\nSTATE",
 ];
 
 /// The keys of every device that the spec allows.
@@ -54,9 +55,26 @@ fn devices() -> Vec<String> {
         BACKENDS.iter().flat_map(|backend| subsets(&LAYERS).into_iter().map(move |set| (backend, set)))
     {
         for services in subsets(&SERVICES) {
-            let keys = format!("{layers}{backend}\n{services}");
-            if Spec::parse("test", &format!("[server]\nlisten = [\"unix:/tmp/s\"]\n[[device]]\nname = \"d\"\n{keys}\n[[export]]\nname = \"e\"\ndevice = \"d\"\n")).is_ok() {
-                devices.push(keys);
+            let mut services = services;
+            for number in 0.. {
+                let state =
+                    if backend.contains("nbd") { format!("state = \"FOLDER/state{number}\"") } else { String::new() };
+                let placed = services.replacen("STATE", &state, 1);
+                if placed == services {
+                    break;
+                }
+                services = placed;
+            }
+            let volume = if layers.contains("volumes") { "volume = \"v\"" } else { "" };
+            let export = format!("[[export]]\nname = \"e\"\ndevice = \"d\"\n{volume}\n");
+            let device = format!("{layers}{backend}\n{services}");
+            if Spec::parse(
+                "test",
+                &format!("[server]\nlisten = [\"unix:/tmp/s\"]\n[[device]]\nname = \"d\"\n{device}\n{export}"),
+            )
+            .is_ok()
+            {
+                devices.push(format!("{device}[[export]]{volume}"));
             }
         }
     }
@@ -77,13 +95,20 @@ fn ask_for(client: &mut UnixStream, command: u16, flags: u16, block: u64, data: 
 #[test]
 fn every_device_starts_after_every_end() {
     let devices = devices();
-    assert!(devices.len() >= 20, "{}", devices.len());
+    for (part, least) in [("nbd", 8), ("volumes", 40), ("checksums", 40), ("trims", 40)] {
+        let with_it = devices.iter().filter(|keys| keys.contains(part)).count();
+        assert!(with_it >= least, "{with_it} of {} devices have {part}", devices.len());
+    }
     // A few rounds for each device; a script runs more.
-    let rounds = if rounds() > 20 { 40 } else { 3 };
+    let rounds = if rounds() > 20 { 40 } else { 2 };
     let mut starts = 0;
     for keys in devices {
         let folder = tempfile::tempdir().unwrap();
         let trims = keys.contains("trims");
+        let _upstream = keys.contains("nbd").then(|| Upstream::new(folder.path()));
+        if keys.contains("volumes") {
+            Volumes::open(&folder.path().join("volumes"), 64 << 20).unwrap().keep("v", 0..64 << 20).unwrap();
+        }
         let control = folder.path().join("control");
         let head = format!("control = \"unix:{}\"", control.display());
         let placed = keys.replace("FOLDER", folder.path().to_str().unwrap());
