@@ -127,14 +127,11 @@ fn every_device_starts_after_every_end() {
             let kept = if trims { round * 2 * BLOCK } else { 0 };
             assert_eq!(owed(), kept, "round {round} of {keys}");
             for block in 0..round * 2 {
-                assert_eq!(
-                    ask_for(&mut client, READ, 0, 100 + block, &[]),
-                    vec![block as u8 + 1; BLOCK as usize],
-                    "{keys}"
-                );
+                let found = ask_for(&mut client, READ, 0, 1_000 + block, &[]);
+                assert!(found == vec![block as u8 + 1; BLOCK as usize], "block {block} has {} in {keys}", found[0]);
             }
             for block in round * 2..round * 2 + 2 {
-                ask_for(&mut client, WRITE, FUA, 100 + block, &vec![block as u8 + 1; BLOCK as usize]);
+                ask_for(&mut client, WRITE, FUA, 1_000 + block, &vec![block as u8 + 1; BLOCK as usize]);
                 // Adjacent discards would become one range.
                 ask_for(&mut client, TRIM, 0, 2 * block, &[]);
             }

@@ -143,7 +143,7 @@ fn longest_read_beside_a_stall(changes: bool, canary: Option<Canary>) -> Nanos {
         after(0, Act::Stall(1, Nanos::from_millis(1_500))),
     ];
     if changes {
-        // It sets a timeout of the server.
+        // This order sets a timeout of the server.
         steps.push(after(0, Act::Order(Order::Change(0))));
     }
     steps.push(after(2, Act::Rest));
