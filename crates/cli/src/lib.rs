@@ -39,10 +39,14 @@ mod names;
 mod output;
 #[cfg(feature = "plan")]
 mod plan;
+#[cfg(feature = "advise")]
+mod qos;
 #[cfg(all(feature = "plan", feature = "reproduce"))]
 mod reference;
 #[cfg(feature = "reproduce")]
 mod reproduce;
+#[cfg(feature = "advise")]
+mod scorecard;
 #[cfg_attr(not(feature = "serve"), path = "no_server.rs")]
 mod server;
 #[cfg_attr(not(feature = "servers"), path = "no_servers.rs")]
@@ -59,7 +63,7 @@ mod units;
 mod validate;
 
 #[cfg(not(feature = "advise"))]
-left_out!("advise": advise, calibrate, validate);
+left_out!("advise": advise, calibrate, qos, scorecard, validate);
 #[cfg(not(feature = "plan"))]
 left_out!("plan": forecast, plan);
 #[cfg(not(feature = "govern"))]
@@ -148,6 +152,8 @@ fn act(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Compare(arguments) => compare::act(&arguments),
         Verb::Advise(arguments) => advise::act(&arguments),
+        Verb::Scorecard(arguments) => scorecard::act(&arguments),
+        Verb::Qos(arguments) => qos::act(&arguments),
         Verb::Simulate(arguments) => simulate::simulate(&arguments),
         Verb::Sweep(arguments) => sweep::act(&arguments),
         Verb::Explain(arguments) => simulate::explain(&arguments),

@@ -1,4 +1,4 @@
-//! The verb `show`: prints a comparison, an experiment, a sweep, a forecast, a plan, its policy, a govern file, a server's spec or a device back, with
+//! The verb `show`: prints a comparison, a scorecard, a search of qos, an experiment, a sweep, a forecast, a plan, its policy, a govern file, a server's spec or a device back, with
 //! every default.
 
 use ioweir_config::read_spec;
@@ -7,7 +7,9 @@ use ioweir_device::{DeviceFile, PRESETS};
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{advise, calibrate, engine, forecast, govern, output, plan, server, servers, simulate, sweep};
+use crate::{
+    advise, calibrate, engine, forecast, govern, output, plan, qos, scorecard, server, servers, simulate, sweep,
+};
 
 /// Prints the spec as TOML.
 pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
@@ -34,6 +36,12 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     }
     if names_any(&text, &["recorded_under", "host_device", "budget", "rounds", "bound"]) {
         return output::print(advise::to_toml(name)?.as_bytes());
+    }
+    if names_any(&text, &["slowdown"]) {
+        return output::print(scorecard::to_toml(name)?.as_bytes());
+    }
+    if names_any(&text, &["p99"]) {
+        return output::print(qos::to_toml(name)?.as_bytes());
     }
     if names_any(&text, &["generations", "kind"]) {
         return output::print(calibrate::to_toml(name)?.as_bytes());

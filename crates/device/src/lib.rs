@@ -157,6 +157,11 @@ trait Model: Clone {
         32
     }
 
+    /// The number of requests that the device works on at once, where it has that many: its arms, dies or servers.
+    fn serves_at_once(&self) -> u32 {
+        1
+    }
+
     /// Features of the drive beyond reading and writing where it is told: buffers, read-ahead, a queue of its own.
     fn switched_on(&self) -> Vec<String> {
         Vec::new()
@@ -227,6 +232,14 @@ macro_rules! models {
             pub fn queue_depth(&self) -> u32 {
                 match self {
                     $(Self::$name(spec) => Model::queue_depth(spec),)*
+                }
+            }
+
+            /// The number of requests that it works on at once; a device that holds fewer while others wait could do more.
+            #[must_use]
+            pub fn serves_at_once(&self) -> u32 {
+                match self {
+                    $(Self::$name(spec) => Model::serves_at_once(spec),)*
                 }
             }
 

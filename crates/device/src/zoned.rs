@@ -57,6 +57,10 @@ impl Model for ZonedSpec {
         self.drive.spec("").map_or(1, |drive| drive.queue_depth())
     }
 
+    fn serves_at_once(&self) -> u32 {
+        self.drive.spec("").map_or(1, |drive| drive.serves_at_once())
+    }
+
     fn switched_on(&self) -> Vec<String> {
         let drive = self.drive.spec("").map(|drive| drive.with_command_order(CommandOrder::Fifo).switched_on());
         let zones = format!("zones of {}, written in order", self.zone);

@@ -12,10 +12,14 @@ mod ctl;
 mod experiment;
 #[cfg(feature = "govern")]
 mod govern;
+#[cfg(feature = "advise")]
+mod qos;
 mod record;
 mod replay;
 #[cfg(feature = "reproduce")]
 mod reproduce;
+#[cfg(feature = "advise")]
+mod scorecard;
 mod sweep;
 mod trace;
 #[cfg(feature = "advise")]
@@ -32,7 +36,8 @@ pub(crate) use crate::left_out::LeftOut as ReproduceArguments;
 pub(crate) use crate::left_out::{LeftOut as ForecastArguments, LeftOut as PlanArguments};
 #[cfg(not(feature = "advise"))]
 pub(crate) use crate::left_out::{
-    LeftOut as AdviseArguments, LeftOut as CalibrateArguments, LeftOut as ValidateArguments,
+    LeftOut as AdviseArguments, LeftOut as CalibrateArguments, LeftOut as QosArguments, LeftOut as ScorecardArguments,
+    LeftOut as ValidateArguments,
 };
 #[cfg(feature = "advise")]
 pub(crate) use advise::AdviseArguments;
@@ -47,10 +52,14 @@ pub(crate) use ctl::{CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 #[cfg(feature = "govern")]
 pub(crate) use govern::GovernArguments;
+#[cfg(feature = "advise")]
+pub(crate) use qos::QosArguments;
 pub(crate) use record::RecordArguments;
 pub(crate) use replay::ReplayArguments;
 #[cfg(feature = "reproduce")]
 pub(crate) use reproduce::{Paper, ReproduceArguments};
+#[cfg(feature = "advise")]
+pub(crate) use scorecard::ScorecardArguments;
 pub(crate) use sweep::SweepArguments;
 #[cfg(feature = "parquet")]
 pub(crate) use sweep::SweepMergeArguments;
@@ -82,6 +91,10 @@ pub(crate) enum Verb {
     Compare(Box<CompareArguments>),
     /// Search what to set for a device and a load, and say how sure that is, how to apply and how to undo it
     Advise(Box<AdviseArguments>),
+    /// Score schedulers by how they isolate tenants that share a device: overhead, fairness, protection, bursts, waits
+    Scorecard(Box<ScorecardArguments>),
+    /// Search Linux's io.cost.qos: the settings with which a tenant keeps a stated p99 beside busy ones
+    Qos(Box<QosArguments>),
     /// Run an experiment: classes of clients on a shared device, schedulers, expectations, sweeps
     Simulate(SimulateArguments),
     /// Run many cells of a comparison or experiment into a folder: all values of its keys, on all cores, resumable

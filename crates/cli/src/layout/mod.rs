@@ -44,6 +44,8 @@ macro_rules! layouts {
 layouts! {
     "compare" One "`ioweir compare`, `ioweir demo`";
     "advise" One "`ioweir advise`";
+    "scorecard" One "`ioweir scorecard`";
+    "qos" One "`ioweir qos`";
     "simulate" One "`ioweir simulate`, of clients on devices";
     "simulate-servers" One "`ioweir simulate`, of [[server]] tables";
     "sweep" One "`ioweir sweep merge --export FILE.json`";

@@ -184,6 +184,8 @@ fn output_fits_eighty_columns() {
     let verbs = [
         "compare",
         "advise",
+        "scorecard",
+        "qos",
         "simulate",
         "sweep",
         "explain",

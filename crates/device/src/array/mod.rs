@@ -67,6 +67,11 @@ impl Model for ArraySpec {
         own.saturating_mul(self.members)
     }
 
+    fn serves_at_once(&self) -> u32 {
+        let own = self.member.spec("").map_or(1, |member| member.serves_at_once());
+        own.saturating_mul(self.members)
+    }
+
     fn switched_on(&self) -> Vec<String> {
         self.member
             .spec("")

@@ -148,6 +148,10 @@ impl Model for FlashDatasheet {
         })
     }
 
+    fn serves_at_once(&self) -> u32 {
+        self.expand().map_or(1, |drive| drive.serves_at_once())
+    }
+
     fn switched_on(&self) -> Vec<String> {
         self.expand().map(|drive| drive.switched_on()).unwrap_or_default()
     }

@@ -208,6 +208,10 @@ impl Model for SsdSpec {
         self.resolved()
     }
 
+    fn serves_at_once(&self) -> u32 {
+        self.channels.saturating_mul(self.dies_per_channel)
+    }
+
     fn switched_on(&self) -> Vec<String> {
         match (self.write_buffer.0, self.power_loss_protection) {
             (0, _) => Vec::new(),

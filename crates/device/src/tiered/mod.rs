@@ -134,6 +134,15 @@ impl Model for TieredSpec {
         model.is_none_or(|model| model.rotates())
     }
 
+    /// That of the wider tier: which tier a request needs is not known before.
+    fn serves_at_once(&self) -> u32 {
+        let tier = |tier: &TierSpec| match &tier.model {
+            Some(model) => model.spec("").map_or(1, |model| model.serves_at_once()),
+            None => tier.depth,
+        };
+        if self.serial { 1 } else { tier(&self.slow).max(tier(&self.fast)) }
+    }
+
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
         Ok(Box::new(TieredArray::new(self, seed)?))
     }

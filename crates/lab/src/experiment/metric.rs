@@ -146,7 +146,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "work_conservation",
-        help: "of the time in which requests waited, the share in which the device held all that it may",
+        help: "of the time in which requests waited, the share in which the device had as many as it works on at once (one for a disk, \
+               one for each die of flash), or all that it may hold",
         is_time: false,
         is_of_machines: false,
         of_class: None,

@@ -102,7 +102,8 @@ impl Job {
         let fast_sectors = fast.as_ref().map_or(0, |(device, _)| device.sectors());
         let limits = QueueLimits { fast_sectors, rotational: self.device.rotates(), ..self.limits };
         let sectors = device.sectors();
-        let mut collector = Collector::new(self.window, self.clients(), limits.depth);
+        let busy_depth = if fast.is_some() { limits.depth } else { limits.depth.min(self.device.serves_at_once()) };
+        let mut collector = Collector::new(self.window, self.clients(), busy_depth);
         let simulation = Simulation {
             scheduler: SchedulerChoice { settings: self.settings, ..self.scheduler }.build(limits),
             limits,

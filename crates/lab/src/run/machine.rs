@@ -93,7 +93,7 @@ impl Job {
             settings: with_places(&scheduler, experiment),
             limits,
             device: group.model.build(seed)?,
-            collector: Collector::new(window, self.clients(), group.depth),
+            collector: Collector::new(window, self.clients(), group.depth.min(group.model.serves_at_once())),
         })
     }
 

@@ -152,8 +152,8 @@ impl ClassCounters {
 /// Everything that is counted during a run.
 pub struct Collector {
     window: Window,
-    /// Dispatches that the device may hold.
-    depth: usize,
+    /// Dispatches with which the device is busy: as many as it works on at once, or may hold.
+    busy_depth: usize,
     clients: Clients,
     classes: Vec<ClassCounters>,
     /// Requests of each client that were done.
@@ -174,7 +174,7 @@ pub struct Collector {
     seek_distance_tracks: u64,
     seek_distance_squares: u128,
     wait_nanos: [u128; Reason::COUNT],
-    /// Time in which any request waited, and of that, in which the device had room.
+    /// Time in which any request waited, and of that, in which the device could have worked on more.
     waiting_nanos: u64,
     held_back_nanos: u64,
     throughput: Series,
@@ -182,13 +182,13 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Counters for these clients, on a device that may hold `depth` dispatches.
+    /// Counters for these clients, on a device that is busy with `busy_depth` dispatches.
     #[must_use]
-    pub fn new(window: Window, clients: Clients, depth: u32) -> Self {
+    pub fn new(window: Window, clients: Clients, busy_depth: u32) -> Self {
         let class = |class: &super::ClientClass| ClassCounters::new(&class.name, class.clients);
         Self {
             window,
-            depth: depth as usize,
+            busy_depth: busy_depth as usize,
             classes: clients.classes().iter().map(class).collect(),
             client_requests: vec![0; clients.count()],
             step_end: window.interval,
@@ -385,7 +385,7 @@ impl Collector {
         }
         if waits {
             self.waiting_nanos += measured;
-            self.held_back_nanos += if in_device < self.depth { measured } else { 0 };
+            self.held_back_nanos += if in_device < self.busy_depth { measured } else { 0 };
         }
     }
 

@@ -83,7 +83,7 @@ pub struct Outcome {
     pub reservations_behind: Nanos,
     /// Jain's index of the requests that each client had served, divided by its weight.
     pub jain_millionths: u32,
-    /// Of the time in which requests waited, the share in which the device held all that it may.
+    /// Of the time in which requests waited, the share in which the device had as many as it works on at once, or may hold.
     pub conserving_millionths: u32,
     /// Bytes completed over time; kept for comparisons.
     pub throughput: Throughput,

@@ -157,6 +157,19 @@ fn work_is_conserved_unless_limited() {
 }
 
 #[test]
+fn short_queues_of_busy_devices_conserve_work() {
+    let conservation = METRICS.iter().find(|metric| metric.name == "work_conservation").expect("there");
+    let text = "duration = \"10s\"\nwarm_up = \"1s\"\nschedulers = [\"sfq:depth=1\", \"sfq:depth=4\", \"io-latency\"]\ndepth = 64\n\
+                [device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 1 }\nfast = { depth = 4, read = \"exponential 2ms\" }\n\
+                slow = { read = \"exponential 2ms\" }\n[[class]]\nname = \"a\"\nrate = \"50/s\"\nlatency = \"20ms\"\n\
+                [[class]]\nname = \"b\"\nbacklog = 64\n";
+    let report = run(&parse(text), &origin(), &Silent).expect("it runs");
+    let shares = report.summaries.iter().map(|summary| summary.figure(conservation, None).expect("measured").mean);
+    let shares: Vec<f64> = shares.collect();
+    assert!(shares[0] < 0.01 && shares[1] > 0.99 && shares[2] > 0.99, "{shares:?}");
+}
+
+#[test]
 fn a_full_drive_that_orders_commands_conserves_work() {
     let conservation = METRICS.iter().find(|metric| metric.name == "work_conservation").expect("there");
     for (device, depth) in [("hdd-20tb", 2), ("hdd-20tb", 4), ("hdd", 4), ("ssd-990pro", 4)] {

@@ -113,7 +113,7 @@ impl Bench<'_> {
 }
 
 /// Progress of a part of all runs, whose number has been said before.
-struct Within<'a>(&'a dyn Progress);
+pub(crate) struct Within<'a>(pub(crate) &'a dyn Progress);
 
 impl Progress for Within<'_> {
     fn read(&self, records: u64) {

@@ -21,5 +21,6 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bench::Within;
 pub use space::{KNOBS, Knob};
 pub use spec::{AdviseSpec, Bound};

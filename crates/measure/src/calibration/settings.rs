@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ioweir_config::format_count;
+use ioweir_config::{SchedulerChoice, format_count};
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, SECTOR_BYTES, StreamId};
 use ioweir_device::random::Random;
 use ioweir_device::{CommandQueue, Device, DeviceSpec, SsdState};
@@ -69,7 +69,8 @@ pub fn settings(spec: &DeviceSpec) -> Result<Settings, RunError> {
     };
     let run = |spec: &DeviceSpec, operation, sectors, is_random| -> Result<Loaded, RunError> {
         let mut device = spec.build(0)?;
-        Ok(saturate(&mut *device, operation, sectors, is_random, REQUESTS[usize::from(!rotates)], rotates))
+        let is_serial = rotates && spec.serves_at_once() == 1;
+        Ok(saturate(&mut *device, operation, sectors, is_random, REQUESTS[usize::from(!rotates)], is_serial))
     };
     let (read, write) = (Operation::Read, Operation::Write);
     let random_read = run(spec, read, SMALL, true)?;
@@ -97,14 +98,14 @@ struct Loaded {
     p95_nanos: u64,
 }
 
-/// Keeps requests of one kind outstanding. A device with an arm is given one at a time, in its own order.
+/// Keeps requests of one kind outstanding. A device with one arm is given one at a time, in its own order.
 fn saturate(
     device: &mut dyn Device,
     operation: Operation,
     sectors: u32,
     is_random: bool,
     count: u64,
-    rotates: bool,
+    is_serial: bool,
 ) -> Loaded {
     let mut random = Random::new(1);
     let places = (device.sectors() / u64::from(sectors)).max(1);
@@ -116,7 +117,7 @@ fn saturate(
         Dispatch::alone(&Request { operation, flags: Flags::NONE, stream: StreamId(0), sector, sectors })
     };
     let mut done: Vec<(u64, u64)> = Vec::new();
-    if rotates {
+    if is_serial {
         let mut queue = CommandQueue::new(device.command_order());
         (0..DEPTH).for_each(|_| queue.push(next(), 0));
         let mut now_nanos = 0;
@@ -151,17 +152,33 @@ fn rate(done: &[(u64, u64)]) -> u64 {
 }
 
 impl Settings {
+    /// The coefficients of Linux's `io.cost.model`.
+    const fn coefficients(&self) -> [(&'static str, u64); 6] {
+        [
+            ("rbps", self.read_bytes_per_second),
+            ("rseqiops", self.read_sequential_per_second),
+            ("rrandiops", self.read_random_per_second),
+            ("wbps", self.write_bytes_per_second),
+            ("wseqiops", self.write_sequential_per_second),
+            ("wrandiops", self.write_random_per_second),
+        ]
+    }
+
     /// The figures in the form of Linux's `io.cost.model`.
     fn cost_model(&self) -> String {
-        format!(
-            "rbps={} rseqiops={} rrandiops={} wbps={} wseqiops={} wrandiops={}",
-            self.read_bytes_per_second,
-            self.read_sequential_per_second,
-            self.read_random_per_second,
-            self.write_bytes_per_second,
-            self.write_sequential_per_second,
-            self.write_random_per_second
-        )
+        self.coefficients().map(|(name, value)| format!("{name}={value}")).join(" ")
+    }
+
+    /// `io-cost` with these coefficients in place of those that are 0, the kernel's own.
+    pub(crate) fn priced(&self, choice: &SchedulerChoice) -> SchedulerChoice {
+        let mut priced = *choice;
+        for (name, value) in self.coefficients() {
+            if choice.row.get(&choice.settings, name) == Some(0) {
+                // A rate beyond the parameter's range would be that of no device.
+                let _ = priced.row.set(&mut priced.settings, name, value);
+            }
+        }
+        priced
     }
 
     fn cost_qos(&self) -> String {
@@ -297,6 +314,17 @@ mod tests {
         assert!(disk.rotates && disk.read_p95_micros > 100_000, "{disk:?}");
         let scheduler: ioweir_config::SchedulerChoice = disk.cost_scheduler().parse().expect("a scheduler");
         assert_eq!(scheduler.row.name, "io-cost");
+    }
+
+    #[test]
+    fn arrays_serve_as_many_at_once_as_they_have() {
+        let text = "[tiered]\ncapacity = \"1TB\"\nplacement = { hit_ratio = 1 }\nfast = { depth = 8, read = \"constant 8ms\" }\n\
+                    slow = { read = \"constant 8ms\" }\n";
+        let own = settings(&DeviceSpec::parse("a.toml", text).unwrap()).unwrap();
+        assert!((990..=1_010).contains(&own.read_random_per_second), "{own:?}");
+        let disks = "[array]\nmember = \"hdd\"\nmembers = 4\nlayout = \"stripe\"\n";
+        let own = settings(&DeviceSpec::parse("a.toml", disks).unwrap()).unwrap();
+        assert!((200..=400).contains(&own.read_random_per_second), "{own:?}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) static ROW: Row<()> = Row {
     doc: "A request costs what a linear model says: a price for each 4 KiB, and one for being sequential, or random if it is more than 16 MiB \
 from the end of its client's last one, from `rbps`, `rseqiops`, `rrandiops` and the same for writes, as `ioweir calibrate` prints them; 0 is the \
 kernel's own value for a disk (`rotational`), for a device that takes one request, or for a drive. A client's clock moves by the cost over its \
-part by weight, and a request goes while that is not ahead of the device's clock. Each period, of two to ten latencies, the clock's rate is \
+part by weight, and a request goes while that is not ahead of the device's clock. Each period, of two to ten times the longer of both latencies, so give both, the clock's rate is \
 changed: down while more requests than `rpct` and `wpct` allow take longer than `rlat` and `wlat`, or requests wait for the device to take them; up while a \
 client is short, and the device has both in hand, between `min` and `max` percent of the model's rate. So without percentiles, and where the device \
 takes all that it is sent, the rate rises until nobody waits here and weights have no effect; the cap `max` does not act while the \

@@ -1,0 +1,138 @@
+//! The keys of a scorecard.
+
+use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, SpecError, keys};
+use ioweir_device::{DeviceFile, Standing};
+
+use super::advice::Advice;
+use super::document::document;
+use super::figures::scores;
+use super::loads::Loads;
+use crate::calibration::settings;
+use ioweir_lab::compare::Depth;
+use ioweir_lab::document::{Document, Origin};
+use ioweir_lab::run::{Progress, RunError};
+use ioweir_lab::spec::{self, OUTPUT};
+
+const SCORED: &str = "What is scored";
+
+keys! {
+    /// Everything that determines a scorecard: the same value gives the same bytes. `ioweir scorecard` builds it from its flags and from
+    /// `--spec FILE`, and `ioweir show` prints it with every default.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ScorecardSpec {
+        /// device that tenants share: a preset (`ioweir doc device` lists them) or a TOML file
+        device: String = (String::new()),
+        /// schedulers, parameters after colons; io-cost without coefficients has those of the device, as `ioweir calibrate` prints them
+        schedulers: Vec<SchedulerChoice> = (named(&["mq-deadline", "bfq", "io-max", "io-latency", "io-cost", "sfq", "mclock"]))
+            => Flag::new("scheduler", "NAME[:PARAMETER=VALUE...],...", FlagForm::Texts).under(SCORED),
+        /// requests that the device holds at once; `device` is 1 for a disk without command queueing, 32 for one with it, flash and
+        /// arrays
+        depth: Depth = (Depth::Device) => Flag::new("depth", "N", FlagForm::Number).under(SCORED),
+        /// a tenant counts as protected if its p99 beside busy ones is at most this many times its p99 alone
+        slowdown: u32 = (2) => Flag::new("slowdown", "N", FlagForm::Number).under(SCORED),
+        /// how long each run is measured; if absent, as long as the device needs for 200,000 requests, but 2s to 2min
+        span: Option<Duration> = absent => Flag::new("for", "SPAN", FlagForm::Text).under(SCORED),
+        /// random seeds; figures are means over them, with 95 % intervals
+        seeds: Vec<u64> = (vec![1, 2, 3]) => Flag::new("seed", "N,...", FlagForm::Numbers).under(OUTPUT),
+    }
+}
+
+/// The scheduler that stands for none.
+pub(super) const BASELINE: &str = "fifo";
+/// The most that a p99 may grow under protection.
+const SLOWDOWN_MAX: u32 = 1_000;
+
+/// Schedulers by their names.
+pub(super) fn named(names: &[&str]) -> Vec<SchedulerChoice> {
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+impl Default for ScorecardSpec {
+    fn default() -> Self {
+        ioweir_config::defaults()
+    }
+}
+
+impl ScorecardSpec {
+    /// Reads the spec from TOML; `file` is only for errors.
+    ///
+    /// # Errors
+    /// [`SpecError`] with the position in the file.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let hints = [("unknown field", "`ioweir show FILE` prints a scorecard with every key there is")];
+        spec::from_toml(file, text, &hints)
+    }
+
+    /// Every key as TOML, which [`ScorecardSpec::parse`] reads.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        spec::to_toml(self)
+    }
+
+    /// The command that makes the scorecard again.
+    #[must_use]
+    pub fn command(&self) -> String {
+        spec::command("scorecard", std::slice::from_ref(&self.device), self)
+    }
+
+    /// Runs every test, and makes the scorecard. It depends only on the spec, the origin and the device file.
+    ///
+    /// # Errors
+    /// [`RunError`] if a value or the device is invalid, or a run fails.
+    pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Document, RunError> {
+        self.check()?;
+        let file = DeviceFile::load(&self.device)?;
+        let loads = self.loads(&file)?;
+        let (scores, tests) = scores(&loads, self.slowdown, progress)?;
+        let standing = Standing::of(&self.device, &file);
+        let advice = Advice::new(&loads, &scores, self.slowdown, &standing, &file);
+        Ok(document(self, origin, &file.spec, &loads, (&scores, tests), &advice)?)
+    }
+
+    /// The tests for every scheduler, `fifo` first.
+    pub(super) fn loads(&self, file: &DeviceFile) -> Result<Loads, RunError> {
+        let mut schedulers = named(&[BASELINE]);
+        for choice in &self.schedulers {
+            let choice = match needs_coefficients(choice) {
+                true => settings(&file.spec)?.priced(choice),
+                false => *choice,
+            };
+            if !schedulers.contains(&choice) {
+                schedulers.push(choice);
+            }
+        }
+        Loads::new(&self.device, self.depth.of(&file.spec), schedulers, &self.seeds, self.span)
+    }
+
+    fn check(&self) -> Result<(), RunError> {
+        let wrong = |problem: String| Err(RunError::Value(problem));
+        if self.device.is_empty() {
+            return wrong(
+                "no device is named\n  expected: a preset or a device file\n\nhint: `ioweir doc device` lists the presets".into(),
+            );
+        }
+        for (at, choice) in self.schedulers.iter().enumerate() {
+            if self.schedulers[..at].contains(choice) {
+                return wrong(format!("scheduler {choice} is named twice\n  expected: each scheduler once"));
+            }
+            if choice.row.places {
+                return wrong(format!(
+                    "scheduler {choice} places data on a second device\n  expected: schedulers of one device"
+                ));
+            }
+        }
+        if self.schedulers.is_empty() {
+            return wrong("no scheduler is named\n  expected: at least one scheduler".into());
+        }
+        if !(1..=SLOWDOWN_MAX).contains(&self.slowdown) {
+            return wrong(format!("slowdown is {}\n  expected: 1 to {SLOWDOWN_MAX}", self.slowdown));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a scheduler is `io-cost` with no coefficient of its own.
+fn needs_coefficients(choice: &SchedulerChoice) -> bool {
+    let coefficients = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
+    choice.row.name == "io-cost" && coefficients.iter().all(|name| choice.row.get(&choice.settings, name) == Some(0))
+}
