@@ -179,7 +179,8 @@ fn is_half(word: &str) -> bool {
 }
 
 /// Reads a date, with or without a time of day and a zone, in any of the forms that tools print: `2026-03-02T01:00:00.5+01:00`,
-/// `2026/03/02 01:00 UTC`, `03/02/2026 01:00:00 AM`, `02.03.2026 01:00`, `02-Mar-2026 01:00:00`, `Mon Mar  2 01:00:00 CET 2026`,
+/// `2026/03/02 01:00 UTC`, `03/02/2026 01:00:00 AM`, `02.03.2026 01:00`, `02-Mar-2026 01:00:00`, `02/Mar/2026:01:00:00 +0000`,
+/// `Mon Mar  2 01:00:00 CET 2026`,
 /// `Mon, 02 Mar 2026 01:00:00 +0100`, `2026-03-02T01:00:00[Europe/Berlin]`. `None` if it is none of them, or no day of the calendar.
 #[must_use]
 pub fn moment(text: &str, order: DateOrder) -> Option<Moment> {
@@ -259,6 +260,10 @@ impl Read {
     fn clock_start(&self, word: &str) -> Option<usize> {
         let first = word.find(':')?;
         let before = &word[..first];
+        if Parts::of(before).is_some_and(|parts| parts.date(DateOrder::DayFirst).is_some()) {
+            // `02/Mar/2026:01:00:00`
+            return Some(first + 1);
+        }
         Some(before.rfind(['T', 't', ' ', ':']).map_or(0, |place| place + 1))
     }
 

@@ -91,19 +91,21 @@ fn latencies(info: &Info) -> Option<String> {
     let completeness = &info.completeness;
     let known = info.latency.as_ref().map_or(0, |latency| latency.count);
     let unmatched = completeness.completions_unmatched;
+    let elsewhere = completeness.completions_elsewhere;
     if completeness.latencies_withheld {
         return Some("not given".to_owned());
     }
-    if known == 0 && unmatched == 0 {
+    if known == 0 && unmatched == 0 && elsewhere == 0 {
         return None;
     }
     let reasons = [
         (info.requests_without_latency, "requests have none"),
         (completeness.requests_in_holes, "of them because events are lost"),
         (completeness.requests_superseded, "of them because a newer request for the same bytes came first"),
-        (completeness.requests_outlasting, "of them because 4096 more came before their completion"),
+        (completeness.requests_outlasting, "of them because 65536 more came before their completion"),
         (completeness.requests_unfinished, "of them because the trace ends first"),
         (unmatched, "completions have no request"),
+        (elsewhere, "completions are of devices without one"),
     ];
     let reasons = reasons.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}"));
     Some(format!("of {known} requests{}", reasons.collect::<String>()))

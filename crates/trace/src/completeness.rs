@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::reader::order::HELD_RECORDS_MAX;
+
 /// A device may have so many requests when a capture begins, whose completions belong to none of its requests.
 const IN_FLIGHT_MAX: u64 = 64;
 
@@ -26,6 +28,10 @@ pub struct Completeness {
     pub requests_unfinished: u64,
     /// Completions whose request is not in the trace.
     pub completions_unmatched: u64,
+    /// Completions on devices of which the trace has no request before them.
+    pub completions_elsewhere: u64,
+    /// Whether latencies were to be found from completions, and there is none.
+    pub completions_absent: bool,
     /// Lines that are known to belong to no event, such as stacks and summaries, and were passed over.
     pub lines_passed_over: u64,
     /// Whether no latency is given at all, because events may be missing anywhere.
@@ -45,6 +51,8 @@ impl Completeness {
         self.requests_unfinished += other.requests_unfinished;
         self.completions_unmatched += other.completions_unmatched;
         self.lines_passed_over += other.lines_passed_over;
+        self.completions_elsewhere += other.completions_elsewhere;
+        self.completions_absent |= other.completions_absent;
         self.latencies_withheld |= other.latencies_withheld;
     }
 
@@ -61,7 +69,8 @@ impl Completeness {
         }
         if self.requests_outlasting > 0 {
             remarks.push(format!(
-                "{} requests have no latency because 4096 more came before their completion: the longest latencies are missing.",
+                "{} requests have no latency because {HELD_RECORDS_MAX} more came before their completion: the longest latencies are \
+                 missing.",
                 self.requests_outlasting
             ));
         }
@@ -71,8 +80,18 @@ impl Completeness {
                 self.requests_unfinished
             ));
         }
+        if self.completions_absent {
+            remarks.push("The trace holds no completions, so no request has a latency.".to_owned());
+        }
         if self.completions_unmatched > IN_FLIGHT_MAX {
             remarks.push(format!("{} completions belong to no request of the trace.", self.completions_unmatched));
+        }
+        if self.completions_elsewhere > IN_FLIGHT_MAX {
+            remarks.push(format!(
+                "{} completions are of devices without an earlier request in the trace. Where requests are those of a partition and \
+                 completions those of its disk, as kernels since 5.12 have them, `--event issue` takes both from the disk.",
+                self.completions_elsewhere
+            ));
         }
         remarks
     }

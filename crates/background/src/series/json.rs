@@ -35,7 +35,7 @@ pub(super) fn table(input: &Input, head: &[u8]) -> Result<Option<Report>, Series
         return Err(wrong("is JSON of a kind that is not read as series", "export it as CSV"));
     };
     let input = Input::from_bytes(input.name(), table.0.into_bytes());
-    Ok(Some(Report { input, passed_over: table.1, is_month_first: false }))
+    Ok(Some(Report { input, passed_over: table.1, is_month_first: false, is_of_job: false }))
 }
 
 /// A series: its metric, its labels, and its times and values as they are written.
@@ -161,7 +161,7 @@ pub(super) fn of_promtool(input: &Input, head: &[u8]) -> Result<Option<Report>, 
         }
     }
     let input = Input::from_bytes(input.name(), of_metrics(&series).into_bytes());
-    Ok(Some(Report { input, passed_over: 0, is_month_first: false }))
+    Ok(Some(Report { input, passed_over: 0, is_month_first: false, is_of_job: false }))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use ioweir_trace::{HEAD_BYTES, Input, Position};
 
 /// How sadf marks a restart of the machine, in the place of values.
 const RESTART: &[u8] = b"LINUX-RESTART";
-const DELIMITERS: [u8; 4] = [b';', b'\t', b'|', b','];
+pub(super) const DELIMITERS: [u8; 4] = [b';', b'\t', b'|', b','];
 const TIME_NAMES: [&str; 7] = ["timestamp", "time", "ts", "date", "datetime", "epoch", "unix"];
 /// The columns of `sadf -p`, which prints no names.
 const SADF_COLUMNS: [&str; 6] = ["hostname", "interval", "timestamp", "device", "field", "value"];
@@ -214,12 +214,16 @@ fn names_of(first: &[Cell<'_>], has_header: bool, comments: &[&[u8]], delimiter:
         .map(|line| cells(line, delimiter))
         .rfind(|names| names.len() == first.len() && names.len() > 1 && !names.iter().any(is_time));
     let heading = if has_header { Some(first) } else { commented.as_deref() };
-    (0..first.len())
-        .map(|place| match heading.and_then(|heading| heading.get(place)) {
+    let mut names: Vec<String> = Vec::with_capacity(first.len());
+    for place in 0..first.len() {
+        let name = match heading.and_then(|heading| heading.get(place)) {
             Some(cell) if !cell.text.is_empty() => String::from_utf8_lossy(&cell.text).into_owned(),
             _ => format!("column {}", place + 1),
-        })
-        .collect()
+        };
+        let is_taken = names.iter().any(|known| known.eq_ignore_ascii_case(&name));
+        names.push(if is_taken { format!("{name} (column {})", place + 1) } else { name });
+    }
+    names
 }
 
 /// The median distance between a row and the next one with the same labels.

@@ -3,6 +3,7 @@
 //! A bin without data is `None`, never zero: a forecaster that gets zeros for gaps would learn idle time that never was.
 
 mod bins;
+mod exports;
 mod fio;
 mod json;
 mod layout;
@@ -104,7 +105,7 @@ impl Losses {
             (self.counter_resets, "counter resets, the steps across them masked"),
             (
                 self.rows_passed_over,
-                "rows passed over: restarts, comments, averages of the whole report or since the start of the machine",
+                "rows passed over: restarts, comments, lines above the table, averages of the whole report or since the start of the machine",
             ),
             (self.thin_bins, "bins with less than half of their samples, taken as gaps"),
         ];

@@ -33,7 +33,8 @@ pub fn read_series(path: &Path, options: &SeriesOptions) -> Result<Vec<Series>, 
     read_inputs(&[Input::from_path(path)], options)
 }
 
-/// As [`read_series`], from files that follow one another in time and have the same columns, or from memory.
+/// As [`read_series`], from files that follow one another in time and have the same columns, or from memory. Logs of several jobs
+/// of fio ran side by side: the name of its file is a label of each.
 ///
 /// # Errors
 /// As [`read_series`].
@@ -45,20 +46,30 @@ pub fn read_inputs(inputs: &[Input], options: &SeriesOptions) -> Result<Vec<Seri
             Some(report) => {
                 passed_over += report.passed_over;
                 month_first |= report.is_month_first;
-                report.input
+                let job = (report.is_of_job && inputs.len() > 1).then(|| job_of(input));
+                (report.input, job.unwrap_or_default())
             }
-            None => input.clone(),
+            None => (input.clone(), String::new()),
         });
     }
-    let Some(first) = tables.first() else { return Ok(Vec::new()) };
+    let Some((first, _)) = tables.first() else { return Ok(Vec::new()) };
     let layout = Layout::of(first)?;
     let mut table = Table::new(&layout, options, first.name())?;
     (table.passed_over, table.dates_month_first) = (passed_over, month_first || layout.order == DateOrder::Assumed);
-    for input in &tables {
+    for (input, job) in &tables {
         let layout = if input.name() == first.name() { layout.clone() } else { Layout::of(input)? };
-        table.read(input, &layout)?;
+        table.read(input, &layout, job)?;
     }
     table.finish(first.name())
+}
+
+/// The name of a job of fio, from that of its log: `load_bw.3.log` is of `load.3`.
+fn job_of(input: &Input) -> String {
+    let name = input.volume_name();
+    let name = name.strip_suffix(".log").unwrap_or(&name);
+    ["_bw", "_iops", "_clat", "_slat", "_lat"]
+        .iter()
+        .fold(name.to_owned(), |name, kind| name.replace(&format!("{kind}."), "."))
 }
 
 /// The table being read: rows become series.
@@ -106,7 +117,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn read(&mut self, input: &Input, layout: &Layout) -> Result<(), SeriesError> {
+    /// Reads a file; `job` is the first label of all its rows, if it has one.
+    fn read(&mut self, input: &Input, layout: &Layout, job: &str) -> Result<(), SeriesError> {
         let file = input.name();
         let mut places = Vec::with_capacity(self.columns.len());
         for name in &self.columns {
@@ -123,7 +135,7 @@ impl<'a> Table<'a> {
         let mut at = Reached { line: 0, header: layout.has_header };
         let position = |line: u64, column: u64| Position::Text { line, column };
         loop {
-            self.lines(&mut chunks, false, &mut at, |table, line| table.row(line, layout, &places))
+            self.lines(&mut chunks, false, &mut at, |table, line| table.row(line, layout, &places, job))
                 .map_err(|(line, fault)| fault.placed(file, line))?;
             if chunks.available().len() > LINE_BYTES_MAX {
                 let position = position(at.line + 1, LINE_BYTES_MAX as u64 + 1);
@@ -139,7 +151,7 @@ impl<'a> Table<'a> {
                 Err(error) => return Err(unreadable(file, position(at.line + 1, 1), &error)),
             }
         }
-        self.lines(&mut chunks, true, &mut at, |table, line| table.row(line, layout, &places))
+        self.lines(&mut chunks, true, &mut at, |table, line| table.row(line, layout, &places, job))
             .map_err(|(line, fault)| fault.placed(file, line))
     }
 
@@ -169,7 +181,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    fn row(&mut self, line: &[u8], layout: &Layout, places: &[usize]) -> Result<(), Fault> {
+    fn row(&mut self, line: &[u8], layout: &Layout, places: &[usize], job: &str) -> Result<(), Fault> {
         let cells = cells(without_mark(line), layout.delimiter);
         if cells.len() < layout.names.len() && is_mark(&cells) || layout.is_heading(&cells) {
             self.passed_over += 1;
@@ -192,7 +204,7 @@ impl<'a> Table<'a> {
             hint: String::new(),
         })?;
         self.utc_offset_seconds = offset_seconds.or(self.utc_offset_seconds);
-        let mut label = Vec::new();
+        let mut label = job.as_bytes().to_vec();
         for place in &layout.labels {
             let text = &cell(*place, &layout.names[*place])?.text;
             if !label.is_empty() {

@@ -1,10 +1,10 @@
-//! Makes tables of the reports of tools that are none: of iostat, sar, fio and Prometheus.
+//! Makes tables of the reports of tools that are none: of iostat, sar, dstat, fio, diskspd and Prometheus.
 
 use std::borrow::Cow;
 
 use ioweir_trace::{HEAD_BYTES, Input, Position, unreadable};
 
-use super::{SeriesError, fio, json, sysstat};
+use super::{SeriesError, exports, fio, json, sysstat};
 
 /// The longest report that is read.
 const BYTES_MAX: usize = 1 << 28;
@@ -16,12 +16,22 @@ pub(super) struct Report {
     pub(super) passed_over: u64,
     /// Whether the file leaves open if its dates begin with the month, which is assumed then.
     pub(super) is_month_first: bool,
+    /// Whether the file is of one of several jobs that ran side by side.
+    pub(super) is_of_job: bool,
 }
 
 /// The table of a file, from its name and its first bytes; `None` if the file is a table itself.
 type MakeTable = fn(&Input, &[u8]) -> Result<Option<Report>, SeriesError>;
 
-const TOOLS: [MakeTable; 4] = [json::table, json::of_promtool, fio::table, sysstat::table];
+const TOOLS: [MakeTable; 7] = [
+    json::table,
+    json::of_promtool,
+    fio::table,
+    exports::of_dstat,
+    exports::of_diskspd,
+    sysstat::table,
+    exports::below_preamble,
+];
 
 /// The table of a report; `None` if the file is a table itself.
 pub(super) fn as_table(input: &Input) -> Result<Option<Report>, SeriesError> {

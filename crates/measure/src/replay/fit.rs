@@ -73,7 +73,8 @@ impl<'a> Fitted<'a> {
         &self.left
     }
 
-    /// Reads all of it, and says what would be done.
+    /// Reads all of it, and says what would be done. What follows the last request that is replayed is read too, as far as it can
+    /// be: the remarks are about the whole trace.
     ///
     /// # Errors
     /// The first request that cannot be replayed.
@@ -85,6 +86,7 @@ impl<'a> Fitted<'a> {
                 break;
             }
         }
+        while self.source.read_batch(&mut batch).is_ok() && !batch.is_empty() {}
         if self.left.requests == 0 {
             let error = TraceError::new(&*self.name, Position::File, "nothing of it is replayed");
             return Err(if self.left.writes_left_out > 0 {

@@ -48,6 +48,17 @@ fn unpermitted_write_is_refused_or_left_out() {
 }
 
 #[test]
+fn a_part_is_replayed_with_the_doubts_of_the_whole() {
+    let line = |number: u64| format!("{}.0,1,a,R,0,8\n", if number == 9 { 1_266_874_889 } else { number });
+    let text = format!("time_s,pid,comm,op,lba,sectors\n{}", (0..10).map(line).collect::<String>());
+    let source = open_inputs(vec![Input::from_bytes("t", text.into())], &ReadOptions::default()).expect("a trace");
+    let fit = Fit { requests: Some(2), ..fit() };
+    let mut fitted = Fitted::new(Box::new(ioweir_trace::Doubted::new(source)), "t", fit);
+    assert_eq!(fitted.check().expect("it suits").requests, 2);
+    assert!(fitted.remarks()[0].contains("the times jump by"), "{:?}", fitted.remarks());
+}
+
+#[test]
 fn request_past_end_is_refused_or_folded() {
     let fit = Fit { size_bytes: 1 << 20, ..fit() };
     let error = refused(fit.clone());

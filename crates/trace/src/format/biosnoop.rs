@@ -67,7 +67,8 @@ fn is_of_bpftrace(line: &[u8]) -> bool {
 
 /// Whether a line is one of the tool's messages, or blank.
 fn is_noise(line: &[u8]) -> bool {
-    const BEGINNINGS: [&[u8]; 5] = [b"Tracing ", b"Attaching ", b"Error: packet too small", b"^C", b"#"];
+    const BEGINNINGS: [&[u8]; 7] =
+        [b"Tracing ", b"Attaching ", b"Error: packet too small", b"^C", b"#", b"libbpf: ", b"WARNING: "];
     line.is_empty() || lost(line).is_some() || BEGINNINGS.iter().any(|beginning| line.starts_with(beginning))
 }
 
@@ -222,6 +223,8 @@ impl Lines {
             // A read without data, or a command of the device's own.
             Some(Operation::Read) if bytes == 0 => return Ok(None),
             None => return Ok(None),
+            // A command that was passed through has no sector.
+            Some(operation) if sector == u64::MAX && operation != Operation::Flush => return Ok(None),
             Some(operation) => operation,
         };
         let extent = match operation {

@@ -351,6 +351,7 @@ impl RawSource for Merge {
         if let Some(tracker) = &self.tracker {
             completeness.add(&tracker.completeness());
         }
+        completeness.add(&self.sink.events.completeness());
         completeness
     }
 

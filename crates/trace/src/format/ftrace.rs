@@ -215,7 +215,8 @@ impl EventText for Ftrace {
             b"block_bio_queue" => Action::Request(Event::Queue),
             b"block_rq_insert" => Action::Request(Event::Insert),
             b"block_rq_issue" => Action::Request(Event::Issue),
-            b"block_rq_complete" => Action::Request(Event::Complete),
+            // A device without a queue of requests, as dm and md are, completes bios.
+            b"block_rq_complete" | b"block_bio_complete" => Action::Request(Event::Complete),
             _ if is_perf_loss(line, &prefix) => return Ok(perf_loss(line, &prefix)),
             _ => Action::Other,
         };
@@ -275,7 +276,8 @@ fn other_line(line: &[u8]) -> Faulty<Line> {
     if let Some(lost) = marked_loss(text) {
         return Ok(lost);
     }
-    if is_stack(line) || MESSAGES.iter().any(|beginning| text.starts_with(beginning)) || is_empty_processor(text) {
+    let is_message = MESSAGES.iter().any(|beginning| text.starts_with(beginning));
+    if is_message || is_stack(line) || is_empty_processor(text) || is_of_event_formats(text) {
         return Ok(Line::PassedOver);
     }
     Err(no_event(line))
@@ -285,7 +287,11 @@ fn other_line(line: &[u8]) -> Faulty<Line> {
 const HEAD: [&[u8]; 3] = [b"cpus=", b"version = ", b"trace-cmd version"];
 
 /// The beginnings of messages of trace-cmd and perf, which may have gone to the same file.
-const MESSAGES: [&[u8]; 21] = [
+const MESSAGES: [&[u8]; 25] = [
+    b"trace-cmd: ",
+    b"libtracecmd: ",
+    b"libtraceevent: ",
+    b"Error: expected type ",
     b"Kernel buffer statistics:",
     b"Note: \"entries\"",
     b"recorded in the trace data",
@@ -308,6 +314,15 @@ const MESSAGES: [&[u8]; 21] = [
     b"overriding event (",
     b"^C",
 ];
+
+/// What trace-cmd says of events whose format it cannot read: `function scsi_trace_parse_cdb not defined`,
+/// `[kvmmmu:kvm_mmu_get_page] bad op token {`.
+fn is_of_event_formats(text: &[u8]) -> bool {
+    let system = text.strip_prefix(b"[").and_then(|rest| rest.split(|&byte| byte == b']').next());
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:-".contains(byte);
+    text.starts_with(b"function ") && text.ends_with(b" not defined")
+        || system.is_some_and(|name| name.contains(&b':') && name.iter().all(is_name))
+}
 
 /// `CPU 3 is empty`, `CPU0 data recorded at offset=0x1000`, `4096 bytes in size (8192 uncompressed)`.
 fn is_empty_processor(text: &[u8]) -> bool {

@@ -173,8 +173,8 @@ pub struct ReadOptions {
     pub event: Event,
     /// Leave out and count what cannot be read, instead of failing.
     pub lenient: bool,
-    /// Fill in latencies from completion events, in formats that record these separately, and look for losses. This costs three
-    /// quarters of the speed, and finds only latencies of requests that complete before 4096 more have come.
+    /// Fill in latencies from completion events, in formats that record these separately, and look for losses. This costs
+    /// speed, and finds only latencies of requests that complete before 65,536 more have come.
     pub latency: bool,
     /// Read one file of a set without the others that lie beside it.
     pub alone: bool,

@@ -78,6 +78,8 @@ pub(crate) struct Events {
     volumes: Volumes,
     pub(crate) processes: Processes,
     done: Option<Completion>,
+    /// Completions on devices that have had no request.
+    elsewhere: u64,
 }
 
 impl Events {
@@ -90,6 +92,7 @@ impl Events {
             volumes: Volumes::default(),
             processes: Processes::new(),
             done: None,
+            elsewhere: 0,
         }
     }
 
@@ -127,6 +130,14 @@ impl Events {
     /// Notes a completion of data on a device that had a request; flushes complete no data.
     pub(crate) fn complete(&mut self, described: &Described, device: &[u8]) {
         self.done = self.completion_of(described, device);
+        let is_data = described.operation != Operation::Flush && described.extent.1 > 0;
+        // Requests of other kinds than those as submitted are of some devices alone.
+        self.elsewhere += u64::from(self.done.is_none() && is_data && self.wanted == Event::Queue);
+    }
+
+    /// The completions on devices that have had no request.
+    pub(crate) fn completeness(&self) -> Completeness {
+        Completeness { completions_elsewhere: self.elsewhere, ..Completeness::default() }
     }
 
     /// The record that is reported, without its stream; a completion is noted instead.
@@ -351,7 +362,9 @@ impl<T: EventText> Decoder for EventLines<T> {
     }
 
     fn completeness(&self) -> Completeness {
-        self.tracker.completeness()
+        let mut completeness = self.tracker.completeness();
+        completeness.add(&self.events.completeness());
+        completeness
     }
 
     fn nothing_found(&self, file: &str) -> TraceError {

@@ -129,6 +129,7 @@ impl TraceSource for Rebased {
         let mut completeness = self.raw.completeness();
         completeness.files_missing.clone_from(&self.files_missing);
         completeness.latencies_withheld |= !self.files_missing.is_empty();
+        completeness.completions_absent &= completeness.completions_elsewhere == 0;
         completeness
     }
 }

@@ -5,14 +5,16 @@
 
 use std::collections::VecDeque;
 
-use ioweir_core::Nanos;
+use ioweir_core::{Flags, Nanos, Operation};
 
-use crate::reader::latency::{Completion, Key, Latencies, key_of};
+use crate::reader::latency::{Completion, Key, Latencies, Request, key_of};
 use crate::reader::number::{Fault, Faulty};
-use crate::{Completeness, Record};
+use crate::{BATCH_RECORDS, Completeness, Record};
 
 /// The window, in records, of formats that may be slightly out of order.
 pub(crate) const WINDOW_RECORDS: usize = 4096;
+/// The most records that wait behind one whose completion has not come.
+pub(crate) const HELD_RECORDS_MAX: usize = 1 << 16;
 
 /// Puts records in the order of their times; records with equal times keep the order of arrival.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(crate) struct Order {
     /// The end of the device.
     end_bytes_max: u64,
     waiting: VecDeque<Record>,
+    /// The number of records that have left the window.
+    left: u64,
     emitted: Nanos,
     /// The latest time of a record or completion.
     latest_nanos: u64,
@@ -51,6 +55,18 @@ fn key(record: &Record) -> Key {
     key_of(record.volume, record.operation, record.offset_bytes, record.time.0)
 }
 
+/// The flags of writes after which the kernel may flush, and then tell their end a second time. Once it has taken such a write apart,
+/// only the mark of a synchronous one is left.
+const DURABLE: Flags = Flags::FUA.with(Flags::PREFLUSH).with(Flags::SYNC);
+
+/// The waiting record with this key.
+#[cold]
+fn moved(waiting: &mut VecDeque<Record>, wanted: Key) -> Option<&mut Record> {
+    let from = waiting.partition_point(|record| record.time.0 < wanted.2);
+    let same_time = waiting.range_mut(from..).take_while(|record| record.time.0 == wanted.2);
+    same_time.into_iter().find(|record| key(record) == wanted)
+}
+
 impl Order {
     /// A window of zero records requires the input to be in order.
     pub(crate) fn new(window_records: usize, end_bytes_max: u64) -> Self {
@@ -58,6 +74,7 @@ impl Order {
             window_records,
             end_bytes_max,
             waiting: VecDeque::with_capacity(window_records + 1),
+            left: 0,
             emitted: Nanos::ZERO,
             latest_nanos: 0,
             latencies: None,
@@ -79,11 +96,15 @@ impl Order {
     pub(crate) fn complete(&mut self, done: &Completion) {
         self.latest_nanos = self.latest_nanos.max(done.time_nanos);
         let Some(latencies) = &mut self.latencies else { return };
-        for &(finished, at_nanos) in latencies.complete(done) {
-            let from = self.waiting.partition_point(|record| record.time.0 < finished.2);
-            let same_time = self.waiting.range_mut(from..).take_while(|record| record.time.0 == finished.2);
-            if let Some(record) = same_time.into_iter().find(|record| key(record) == finished) {
-                record.latency = Some(Nanos(at_nanos).since(record.time));
+        for finished in latencies.complete(done) {
+            // Records that came out of order have moved the others.
+            let place = usize::try_from(finished.number.wrapping_sub(self.left)).unwrap_or(usize::MAX);
+            let record = match self.waiting.get(place) {
+                Some(record) if key(record) == finished.key => self.waiting.get_mut(place),
+                _ => moved(&mut self.waiting, finished.key),
+            };
+            if let Some(record) = record {
+                record.latency = Some(Nanos(finished.at_nanos).since(record.time));
             }
         }
     }
@@ -118,11 +139,13 @@ impl Order {
     /// The gaps of the capture.
     pub(crate) fn completeness(&self) -> Completeness {
         let of = |count: fn(&Latencies) -> u64| self.latencies.as_ref().map_or(0, count);
+        let has_none = self.latencies.as_ref().is_some_and(|latencies| !latencies.has_completions);
         Completeness {
             holes: self.holes,
             requests_in_holes: self.requests_in_holes,
-            requests_outlasting: self.requests_outlasting,
-            requests_unfinished: self.requests_unfinished,
+            requests_outlasting: if has_none { 0 } else { self.requests_outlasting },
+            requests_unfinished: if has_none { 0 } else { self.requests_unfinished },
+            completions_absent: has_none,
             requests_superseded: of(|latencies| latencies.superseded),
             completions_unmatched: of(|latencies| latencies.unmatched),
             latencies_withheld: self.withheld,
@@ -130,7 +153,7 @@ impl Order {
         }
     }
 
-    /// Adds one record, and returns at most one.
+    /// Adds one record, and returns at most two, as long as there is room in the batch.
     #[inline]
     pub(crate) fn push(&mut self, record: Record, batch: &mut Vec<Record>) -> Faulty<()> {
         if record.time < self.emitted {
@@ -145,7 +168,14 @@ impl Order {
             return Ok(());
         }
         if let Some(latencies) = &mut self.latencies {
-            latencies.add(key(&record), record.length_bytes);
+            let (number, length_bytes) = (self.left + self.waiting.len() as u64, record.length_bytes);
+            if !latencies.has_completions && number >= HELD_RECORDS_MAX as u64 {
+                // The trace may have none at all.
+                self.requests_outlasting += latencies.retire() + u64::from(length_bytes > 0);
+            } else {
+                let may_end_twice = record.operation == Operation::Write && record.flags.has(DURABLE);
+                latencies.add(&Request { key: key(&record), length_bytes, number, may_end_twice });
+            }
             self.latest_nanos = self.latest_nanos.max(record.time.0);
         }
         match self.waiting.back() {
@@ -155,16 +185,28 @@ impl Order {
             }
             _ => self.waiting.push_back(record),
         }
-        if self.waiting.len() > self.window_records
-            && let Some(first) = self.waiting.pop_front()
-        {
-            self.emitted = first.time;
-            if let Some(latencies) = &mut self.latencies {
-                self.requests_outlasting += u64::from(latencies.remove(key(&first)));
-            }
-            batch.push(first);
+        self.emit(batch);
+        if self.waiting.len() > self.window_records && batch.len() < BATCH_RECORDS {
+            self.emit(batch);
         }
         Ok(())
+    }
+
+    /// Returns the first record if the window is full, unless its completion may still come.
+    #[inline]
+    fn emit(&mut self, batch: &mut Vec<Record>) {
+        let Some(first) = self.waiting.front().filter(|_| self.waiting.len() > self.window_records) else { return };
+        if let Some(latencies) = &mut self.latencies {
+            let (key, is_open) = (key(first), first.latency.is_none());
+            if is_open && self.waiting.len() <= HELD_RECORDS_MAX && latencies.is_open(key) {
+                return;
+            }
+            self.requests_outlasting += u64::from(latencies.remove(key));
+        }
+        self.emitted = first.time;
+        batch.push(*first);
+        self.waiting.pop_front();
+        self.left += 1;
     }
 
     /// Returns the records left in the window at the end of the trace, until `batch` holds `limit`.
@@ -200,7 +242,6 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use ioweir_core::Operation;
     use proptest::prelude::*;
 
     use super::*;

@@ -8,9 +8,13 @@ use crate::reader::order::Hole;
 /// The most pairs of device and processor that are watched.
 const WATCHED_MAX: usize = 1 << 16;
 
+/// The number of places that are found again without a look-up.
+const RECENT: usize = 32;
+
 /// The last event of a device on a processor.
 #[derive(Clone, Copy, Debug)]
 struct Last {
+    of: (u64, u32),
     sequence: u64,
     time_nanos: u64,
     remaps: u64,
@@ -19,8 +23,11 @@ struct Last {
 /// The last events of each processor.
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
-    /// By device and processor. Events that bear no device count under device zero.
-    last: HashMap<(u64, u32), Last>,
+    last: Vec<Last>,
+    /// Places in `last` by device and processor. Events that bear no device count under device zero.
+    places: HashMap<(u64, u32), usize>,
+    /// The places that were looked up last, by processor.
+    recent: [usize; RECENT],
     latest_nanos: u64,
     /// Whether each processor has lost the events before its first.
     begins_late: bool,
@@ -41,15 +48,14 @@ impl Tracker {
         remaps: u64,
     ) -> Option<Hole> {
         self.latest_nanos = self.latest_nanos.max(time_nanos);
-        let room = self.last.len() < WATCHED_MAX;
-        let now = Last { sequence, time_nanos, remaps };
-        let last = match self.last.get_mut(&(device, cpu)) {
+        let now = Last { of: (device, cpu), sequence, time_nanos, remaps };
+        let recent = self.recent[cpu as usize % RECENT];
+        let last = match self.last.get_mut(recent).filter(|last| last.of == now.of) {
             Some(last) => std::mem::replace(last, now),
-            None if room => {
-                self.last.insert((device, cpu), now);
-                return self.begins_late.then_some(Hole { from_nanos: 0, to_nanos: time_nanos });
-            }
-            None => return None,
+            None => match self.other(now) {
+                Some(last) => last,
+                None => return self.begins_late.then_some(Hole { from_nanos: 0, to_nanos: time_nanos }),
+            },
         };
         // Numbers that do not grow are those of another capture in the same file.
         let missing = sequence.saturating_sub(last.sequence).saturating_sub(1);
@@ -60,6 +66,20 @@ impl Tracker {
         Some(Hole { from_nanos: last.time_nanos, to_nanos: time_nanos })
     }
 
+    /// Notes an event of another device or processor than the one before, and returns the event before it there.
+    fn other(&mut self, now: Last) -> Option<Last> {
+        if let Some(place) = self.places.get(&now.of) {
+            self.recent[now.of.1 as usize % RECENT] = *place;
+            return self.last.get_mut(*place).map(|last| std::mem::replace(last, now));
+        }
+        if self.last.len() < WATCHED_MAX {
+            self.recent[now.of.1 as usize % RECENT] = self.last.len();
+            self.places.insert(now.of, self.last.len());
+            self.last.push(now);
+        }
+        None
+    }
+
     /// Notes a loss that the tracer has marked, on a processor if it names one. The hole reaches up to the latest event.
     #[cold]
     pub(crate) fn lost(&mut self, cpu: Option<u32>, events: Option<u64>) -> Hole {
@@ -68,7 +88,7 @@ impl Tracker {
             None => self.holes_uncounted += 1,
         }
         let Some(cpu) = cpu else { return Hole::ANYWHERE };
-        let from_nanos = self.last.get(&(0, cpu)).map_or(0, |last| last.time_nanos);
+        let from_nanos = self.places.get(&(0, cpu)).map_or(0, |place| self.last[*place].time_nanos);
         Hole { from_nanos, to_nanos: self.latest_nanos }
     }
 

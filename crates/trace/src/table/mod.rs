@@ -11,6 +11,7 @@ pub(crate) mod reader;
 #[cfg(test)]
 mod tests;
 
+use ioweir_config::date::DateOrder;
 use ioweir_core::{Operation, SECTOR_BYTES};
 
 use crate::reader::fields::Unit;
@@ -160,8 +161,8 @@ pub(crate) enum Value {
     Letters,
     /// `Name ( number)`, a process.
     Process,
-    /// A date, with or without a time of day: `2026-03-02 00:00:00.5+01:00`.
-    Date,
+    /// A date, with or without a time of day: `2026-03-02 00:00:00.5+01:00`. Its order is assumed where only one is possible.
+    Date(DateOrder),
     /// A time of day: `12:00:00.5`.
     Clock,
     /// A word that marks a line as a request.

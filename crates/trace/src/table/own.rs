@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
+use ioweir_config::date::DateOrder;
 use ioweir_config::{ChoiceError, Size, shown, unknown};
 use ioweir_core::Operation;
 use serde::Deserialize;
@@ -217,9 +218,9 @@ fn from_list(list: &str) -> Result<Table, TraceError> {
             placed
         });
         let (_, role) = words.next().unwrap_or((at, ""));
-        // `event=D` is short for `event:=D`.
+        // `event=D`, also written as `event = "D"`, is short for `event:=D`.
         let (role, word) =
-            role.split_once('=').map_or((role, None), |(role, word)| (role, Some((at + role.len(), word))));
+            role.split_once('=').map_or((role, None), |(role, word)| (role.trim_end(), Some((at + role.len(), word))));
         raws.push(Raw { at, role, name: None, modifiers: word.into_iter().chain(words).collect() });
         at += part.len() + 1;
     }
@@ -230,7 +231,8 @@ fn from_list(list: &str) -> Result<Table, TraceError> {
 /// A table of these columns. If a command may contain separators, no further columns may follow the last.
 fn of_columns(columns: Vec<Column>) -> Table {
     let more_columns = columns.iter().all(|column| column.role != Role::Command);
-    let clock = if columns.iter().any(|column| column.value == Value::Date) { Zero::Unix } else { Zero::Arbitrary };
+    let clock =
+        if columns.iter().any(|column| matches!(column.value, Value::Date(_))) { Zero::Unix } else { Zero::Arbitrary };
     let columns = Box::leak(columns.into_boxed_slice());
     let Format { name, title, .. } = FORMAT;
     Table { name, title, heading: Heading::Guessed, columns, more_columns, clock, ..Table::COMMAS }
@@ -320,7 +322,7 @@ fn table(file: &File) -> Result<Table, Wrong> {
         Some(given) => separator(given)?,
     };
     let clock = match file.clock.as_ref().map(|clock| (clock.as_ref().as_str(), clock.span().start)) {
-        None if columns.iter().any(|column| column.value == Value::Date) => Zero::Unix,
+        None if columns.iter().any(|column| matches!(column.value, Value::Date(_))) => Zero::Unix,
         None | Some(("none", _)) => Zero::Arbitrary,
         Some(("unix", _)) => Zero::Unix,
         Some(("windows", _)) => Zero::FileTime,
@@ -380,7 +382,11 @@ fn columns(raws: &[Raw<'_>]) -> Result<Vec<Column>, Wrong> {
         return Err(wrong(end, "no column says when a request arrived", expected));
     }
     if count(Role::Command) > 0 && count(Role::Pid) == 0 || count(Role::Pid) > 0 && count(Role::Stream) > 0 {
-        return Err(wrong(end, "a command needs a pid, and a pid excludes a stream", "pid and command, or stream"));
+        return Err(wrong(
+            end,
+            "a command needs a pid, and a pid excludes a stream",
+            "pid and command, or `stream`, which is a name without a pid",
+        ));
     }
     Ok(columns)
 }
@@ -406,11 +412,12 @@ fn own_column(raw: &Raw<'_>) -> Result<Column, Wrong> {
 
 fn value(raw: &Raw<'_>, name: &str, kind: Kind) -> Result<Value, Wrong> {
     let takes = match kind {
-        Kind::Time => "a unit: s, ms, us, ns, 100ns, date, or clock",
+        Kind::Time => "a unit: s, ms, us, ns, 100ns, date, day-first, month-first, or clock",
+        Kind::Date => "day-first, month-first, or nothing",
         Kind::Event => "the words of requests, such as event=D",
         Kind::Size => "a unit: bytes, sectors, hex, or a size such as 4KiB",
         Kind::Operation => "letters, or words such as read=0 and write=1",
-        Kind::Sectors | Kind::Number | Kind::Text | Kind::Date => "no unit",
+        Kind::Sectors | Kind::Number | Kind::Text => "no unit",
     };
     let wrong_unit = |at: usize, unit: &str| wrong(at, format!("{name} does not take `{}`", shown(unit)), takes);
     if kind == Kind::Operation {
@@ -420,7 +427,8 @@ fn value(raw: &Raw<'_>, name: &str, kind: Kind) -> Result<Value, Wrong> {
         let words: Vec<&'static str> = raw
             .modifiers
             .iter()
-            .map(|(_, word)| &*Box::leak(word.trim_start_matches('=').to_owned().into_boxed_str()))
+            .map(|(_, word)| word.trim_start_matches('=').trim().trim_matches(['"', '\'']))
+            .map(|word| &*Box::leak(word.to_owned().into_boxed_str()))
             .collect();
         return match words.is_empty() || words.len() > WORDS_MAX {
             true => Err(wrong(raw.at, format!("{name} has no words"), takes)),
@@ -431,7 +439,7 @@ fn value(raw: &Raw<'_>, name: &str, kind: Kind) -> Result<Value, Wrong> {
         ([], Kind::Sectors) => return Ok(Value::Size(SECTORS)),
         ([], Kind::Number) => return Ok(Value::Number),
         ([], Kind::Text) => return Ok(Value::Text),
-        ([], Kind::Date) => return Ok(Value::Date),
+        ([], Kind::Date) => return Ok(Value::Date(DateOrder::Assumed)),
         ([], _) => return Err(wrong(raw.at, format!("{name} has no unit"), takes)),
         ([unit], _) => *unit,
         ([_, (at, other), ..], _) => return Err(wrong_unit(*at, other)),
@@ -443,13 +451,16 @@ fn value(raw: &Raw<'_>, name: &str, kind: Kind) -> Result<Value, Wrong> {
         (Kind::Time, "us" | "microseconds") => Ok(Value::Time(Unit::Microseconds)),
         (Kind::Time, "ns" | "nanoseconds") => Ok(Value::Time(Unit::Nanoseconds)),
         (Kind::Time, "100ns" | "ticks") => Ok(Value::Ticks(100)),
-        (Kind::Time, "date") => Ok(Value::Date),
+        (Kind::Time, "date") => Ok(Value::Date(DateOrder::Assumed)),
+        (Kind::Time | Kind::Date, "day-first") => Ok(Value::Date(DateOrder::DayFirst)),
+        (Kind::Time | Kind::Date, "month-first") => Ok(Value::Date(DateOrder::MonthFirst)),
         (Kind::Time, "clock") => Ok(Value::Clock),
         (Kind::Size, "b" | "byte" | "bytes") => Ok(Value::Size(1)),
         (Kind::Size, "sector" | "sectors") => Ok(Value::Size(SECTORS)),
         (Kind::Size, "hex") => Ok(Value::Hexadecimal),
         (Kind::Size, other) => {
-            let bytes = other.parse::<Size>().ok().map(|size| size.0).filter(|bytes| *bytes > 0);
+            let bytes = other.parse::<Size>().or_else(|_| format!("1{other}").parse());
+            let bytes = bytes.ok().map(|size| size.0).filter(|bytes| *bytes > 0);
             bytes.map(Value::Size).ok_or_else(|| wrong_unit(at, other))
         }
         (_, other) => Err(wrong_unit(at, other)),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ioweir_config::date;
+use ioweir_config::date::{self, DateOrder};
 use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 
 use super::fast::{Step, Word, quick_words};
@@ -481,7 +481,7 @@ fn number(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
         Value::Ticks(unit) => scaled(whole(line, span, column.name)?, unit, span.0, column.name),
         Value::Size(_) | Value::Number => whole(line, span, column.name),
         Value::Hexadecimal => hexadecimal(line, span, column.name),
-        Value::Date | Value::Clock => moment(line, span, column),
+        Value::Date(_) | Value::Clock => moment(line, span, column),
         _ => Ok(0),
     }
 }
@@ -491,15 +491,20 @@ fn number(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
 fn moment(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
     let bytes = text(line, span);
     let words = std::str::from_utf8(bytes).unwrap_or_default();
-    let (found, example) = match column.value {
-        Value::Date => {
-            let moment = date::clear_moment(words);
-            (moment.and_then(|moment| u64::try_from(moment.unix_nanos).ok()), "2026-03-02 00:00:00.5+01:00")
+    let nanos = |moment: date::Moment| u64::try_from(moment.unix_nanos).ok();
+    let (found, what, example) = match column.value {
+        Value::Date(DateOrder::Assumed) => {
+            let found = date::clear_moment(words).and_then(nanos);
+            if found.is_none() && date::moment(words, DateOrder::Assumed).is_some() {
+                let problem = format!("{} {} may begin with the day or with the month", column.name, quote(bytes));
+                return Err(Fault::new(span.0, problem).expected("`time:day-first` or `time:month-first` in --columns"));
+            }
+            (found, "date", "2026-03-02 00:00:00.5+01:00")
         }
-        _ => (date::clock_nanos(words).map(i64::unsigned_abs), "12:00:00.5"),
+        Value::Date(order) => (date::moment(words, order).and_then(nanos), "date", "03/02/2026 00:00:00.5"),
+        _ => (date::clock_nanos(words).map(i64::unsigned_abs), "time of day", "12:00:00.5"),
     };
     found.ok_or_else(|| {
-        let what = if column.value == Value::Date { "date" } else { "time of day" };
         Fault::new(span.0, format!("{} {} is no {what}", column.name, quote(bytes)))
             .expected(format!("such as {example}"))
     })

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use ioweir_core::{Nanos, Priority};
 
 use crate::reader::events::{Action, Events, Reported, Use};
-use crate::reader::latency::{Completion, Key, Latencies, key_of};
+use crate::reader::latency::{Completion, Key, Latencies, Request, key_of};
 use crate::reader::order::{Hole, Order, WINDOW_RECORDS};
 use crate::{Event, Names, ReadOptions, Record};
 
@@ -220,14 +220,15 @@ impl Recording {
         if is_issue {
             self.issued.insert(key, (seen.time_nanos, seen.priority));
         } else {
-            self.waiting.add(key, record.length_bytes);
+            let length_bytes = record.length_bytes;
+            self.waiting.add(&Request { key, length_bytes, number: 0, may_end_twice: false });
         }
         self.order.push(record, &mut self.batch)
     }
 
     fn note_issue(&mut self, part: &Completion, priority: Priority) {
-        for &(key, _) in self.waiting.complete(part) {
-            self.issued.insert(key, (part.time_nanos, priority));
+        for finished in self.waiting.complete(part) {
+            self.issued.insert(finished.key, (part.time_nanos, priority));
         }
     }
 

@@ -39,6 +39,7 @@ fn lacks(completeness: &Completeness) -> String {
         (completeness.requests_in_holes, "in holes"),
         (completeness.requests_superseded, "superseded"),
         (completeness.completions_unmatched, "unmatched"),
+        (completeness.completions_elsewhere, "elsewhere"),
         (completeness.lines_passed_over, "passed over"),
     ];
     counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}")).collect()
@@ -161,6 +162,9 @@ fn all_ftrace_and_trace_cmd_dialects_are_read() {
         ("a request before the first event of another processor", format!("# entries-in-buffer/entries-written: 205/1439   #P:4\n{Q}   fio-501 [002] ..... 10.000101: block_rq_complete: 8,0 R () 2048 + 8 [0]\n"), "R 2048+8 @0; 1234 lost; 1 in holes; 1 unmatched"),
         ("trace-cmd report -l", "     fio-501     3d..2. 10.000001: block_bio_queue:      8,0 R 2048 + 8 [fio]\n  <idle>-0       3d.h1. 10.000101: block_rq_complete:    8,0 R () 2048 + 8 [0]\n".into(), "R 2048+8 @0 100us"),
         ("what trace-cmd record prints", format!("CPU0 data recorded at offset=0x1000\n    4096 bytes in size (8192 uncompressed)\n{Q}"), "R 2048+8 @0; 2 passed over"),
+        ("a stacked device completes bios", "  dm-501 [000] ..... 1.000000: block_bio_queue: 253,0 R 2048 + 8 [dm]\n <idle>-0 [000] ..... 1.000110: block_bio_complete: 253,0 R 2048 + 8 [0]\n".into(), "R 2048+8 @0 110us"),
+        ("a partition whose disk completes", format!("{Q}   fio-501 [003] ..... 10.000101: block_rq_complete: 8,16 R () 2048 + 8 [0]\n"), "R 2048+8 @0; 1 elsewhere"),
+        ("formats that trace-cmd cannot read", format!("trace-cmd: Warning...\n  function scsi_trace_parse_cdb not defined\n  [kvmmmu:kvm_mmu_get_page] bad op token {{\ncpus=2\n{Q}"), "R 2048+8 @0; 3 passed over"),
         ("raw fields", "   fio-501 [003] 10.000001: block_bio_queue:       dev=8388608 sector=2048 nr_sector=8 rwbs=R comm=fio\n".into(), "trace:1:52: the fields of the event are printed raw\n  expected: maj,min letters ... sector + sectors\n\nhint: print it with `trace-cmd report` without -R, or on the machine that recorded it"),
         ("an unknown line", format!("{Q}what is this\n"), "trace:2:1: not an event: `what is this`\n  expected: command-pid [cpu] flags seconds: event: arguments"),
     ];
@@ -229,6 +233,7 @@ fn every_dialect_of_biosnoop_is_read() {
         ("Lua", "TIME(s)        COMM           PID    DISK    T  SECTOR    BYTES   LAT(ms)\n0.000          fio            4242   sda     R  2048      4096       0.61\n".into(), "R 2048+8 @0 610us"),
         ("a blank disk and no data", format!("{NEW} LAT(ms)\n0.000000    kworker/7:0    4242              R 18446744073709551615 0         0.61\n1.774198    Pool Worker    5151    nvme0n1   W 520198144  225280    0.48\n1.801000    trimmer        700               D 49020000   131072    0.30\n"), "W 520198144+440 @0, D"),
         ("lost events", format!("{NEW} LAT(ms)\n0.000000 fio 4242 sda R 2048 4096 0.61\nlost 12 events on CPU #3\nPossibly lost 3 samples\n"), "R 2048+8 @0 610us; 15 lost"),
+        ("a command that was passed through", format!("{NEW}QUE(ms) LAT(ms)\n0.000000    ?              0                 R 18446744073709551615 8        -1.00    0.12\nlibbpf: a warning\n0.000510    kworker/u8:2+e 31337   nvme0n1   W 18446744073709551615 0         0.00    0.88\n"), "F 0+0 @0 880us; 2 passed over"),
         ("bpftrace", "Attaching 4 probes...\nTIME(ms)     DISK ID        COMM             PID    LAT(ms)\n             MAJOR MINOR\n611          259   0        bash             4179        10\n".into(), "trace:2:1: bpftrace's biosnoop prints neither sectors nor lengths"),
     ];
     for (name, text, expected) in texts {
@@ -319,11 +324,24 @@ fn what_has_no_latency_is_counted_with_its_reason() {
     let line = |number: u64, action: &str| {
         format!("  8,0    1        0  {number}.000000000   501  {action}   R {} + 8 [fio]\n", number * 8)
     };
-    assert_eq!(unpaired(&line(0, "Q"), Event::Queue), (0, 1));
-    let many: String = (0..5000).map(|number| line(number, "Q")).collect();
-    assert_eq!(unpaired(&many, Event::Queue), (904, 4096));
+    assert_eq!(unpaired(&line(0, "Q"), Event::Queue), (0, 0));
+    let first = [line(0, "Q"), line(0, "C"), line(1, "Q")].concat();
+    assert_eq!(unpaired(&first, Event::Queue), (0, 1));
+    let many: String = (2..70_000).map(|number| line(number, "Q")).collect();
+    assert_eq!(unpaired(&[first, many].concat(), Event::Queue), (70_000 - 1 - 65_536, 65_536));
     let completed = [line(0, "C"), line(0, "C")].concat();
     assert_eq!(unpaired(&completed, Event::Complete), (0, 0));
+}
+
+#[test]
+fn ten_thousand_writes_in_flight_have_their_latencies() {
+    let line = |number: u64, nanos: u64, action: &str| {
+        format!("  8,0    1        0  0.{nanos:09}   501  {action}   W {} + 8 [flush]\n", number * 8)
+    };
+    let queued: String = (0..10_000).map(|number| line(number, number, "Q")).collect();
+    let done: String = (0..10_000).map(|number| line(number, number + 100_000_000, "C")).collect();
+    let told = told(&[queued, done].concat(), Event::Queue);
+    assert_eq!(told.matches("100000us").count(), 10_000);
 }
 
 #[test]

@@ -121,7 +121,7 @@ role = "stream"
 const LISTS: &[(&str, &str)] = &[
     (
         "time,op,offset:bytes,size:bytes",
-        "--columns:1:1: time has no unit\n  expected: a unit: s, ms, us, ns, 100ns, date, or clock",
+        "--columns:1:1: time has no unit\n  expected: a unit: s, ms, us, ns, 100ns, date, day-first, month-first, or clock",
     ),
     (
         "time:s,op,offset:furlongs,size:bytes",
@@ -203,4 +203,29 @@ fn times_are_dates_clocks_or_sums_of_columns() {
     assert_eq!(rows("completion:date,latency:us,op,sector,sectors", completed), (vec![0, 1000], epoch));
     let (times, _) = rows("time:s,time:us,op,sector,sectors", "7,999999,R,0,8\n8,0,W,8,8\n");
     assert_eq!(times, [0, 1000]);
+}
+
+#[test]
+fn unclear_dates_need_an_order_of_their_own() {
+    let text = "03/02/2026 10:00:00.123 AM;W;4;4096\n03/02/2026 10:00:01.123 AM;R;8;4096\n";
+    let clocks = |unit: &str| {
+        let list = format!("columns:time:{unit},op,offset:KiB,size:bytes");
+        let read = read_by(trace::named(&list).unwrap(), text.as_bytes());
+        read.map(|read| (read.epoch.unwrap(), read.records[1].time.0, read.records[1].offset_bytes))
+    };
+    assert_eq!(clocks("month-first").unwrap(), (1_772_445_600_123_000_000, 1_000_000_000, 8192));
+    assert_eq!(clocks("day-first").unwrap().0, 1_770_112_800_123_000_000);
+    let british = "31/01/2026 10:00:00;W;0;4096\n31/01/2026 10:00:01;R;0;4096\n";
+    assert_eq!(by_list("time:date,op,offset:bytes,size:bytes", british).records.len(), 2);
+    let unclear = "03/02/2026 10:00:00;W;0;4096\n".repeat(2);
+    let list = trace::named("columns:time:date,op,offset:bytes,size:bytes").unwrap();
+    assert!(read_by(list, unclear.as_bytes()).err().unwrap().to_string().contains("`time:day-first`"));
+}
+
+#[test]
+fn words_of_events_may_be_quoted_and_spaced() {
+    let text = "0.5,Q,R,0,512\n0.6,D,W,0,512\n";
+    for list in ["time:s,event=D,op,offset:bytes,size:bytes", "time:s, event = \"D\", op, offset:bytes, size:bytes"] {
+        assert_eq!(by_list(list, text).records.len(), 1, "{list}");
+    }
 }
