@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ioweir_background::forecast::{ForecastSpec, ForecasterChoice};
-use ioweir_background::series::{Kind, Series, to_csv};
+use ioweir_background::series::{Kind, Series, lines_of_losses, to_csv};
 use ioweir_config::{Duration, read_spec, shown};
 use ioweir_lab::run::RunError;
 
@@ -88,9 +88,5 @@ fn kind(name: &str) -> Kind {
 
 /// Reports the problems that reading found in the series.
 fn tell_losses(series: &[Series]) {
-    for series in series {
-        for line in series.losses.lines() {
-            output::notice(&format!("{}: {line}", series.name));
-        }
-    }
+    lines_of_losses(series).iter().for_each(|line| output::notice(line));
 }

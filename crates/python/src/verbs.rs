@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 
 use ioweir_background::forecast::ForecastSpec;
 use ioweir_background::plan::PlanSpec;
+use ioweir_background::series::lines_of_losses;
 use ioweir_device::Verdict;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
 use ioweir_lab::document::DocumentError;
@@ -196,10 +197,7 @@ pub(crate) fn forecast(
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = ForecastSpec::parse(&name, &text).map_err(wrong)?;
     let (document, series) = watched(py, progress.as_ref(), move |progress| spec.run(progress).map_err(Raised::from))?;
-    let losses = series
-        .iter()
-        .flat_map(|series| series.losses.lines().into_iter().map(|line| format!("{}: {line}", series.name)));
-    Ok(Result::new(document, None, losses.collect()))
+    Ok(Result::new(document, None, lines_of_losses(&series)))
 }
 
 /// Plans deferred work.

@@ -3,7 +3,7 @@
 use super::policy::Policy;
 use super::system::Demand;
 use crate::forecast::{Calendar, Correlation, Forecaster, ForecasterChoice, Learned};
-use crate::series::{Counted, Series, is_column};
+use crate::series::{Counted, Series, is_column, lines_of_losses};
 use ioweir_config::Size;
 use ioweir_core::background::overwrite_debt;
 use serde::{Deserialize, Serialize};
@@ -158,13 +158,7 @@ impl Load {
             Some(series) => Unique::Own(shares(series)?),
         };
         let used = [total, read, write, unmap, only];
-        let mut notes: Vec<String> = used
-            .into_iter()
-            .flatten()
-            .flat_map(|series| series.losses.lines().into_iter().map(|line| format!("{}: {line}", series.name)))
-            .collect();
-        notes.sort();
-        notes.dedup();
+        let notes = lines_of_losses(used.into_iter().flatten());
         Ok(Self {
             start_unix_seconds: first.start_unix_seconds,
             bin_seconds: first.bin_seconds,

@@ -305,10 +305,15 @@ pub(super) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
-/// Whether a row is a mark of sadf in the place of values: a restart of the machine, or a comment.
+/// Whether a row is a mark in the place of values: a restart of the machine or a comment of sadf, or the last words of typeperf.
 pub(super) fn is_mark(cells: &[Cell<'_>]) -> bool {
+    const LAST_WORDS: [&[u8]; 2] = [b"The command completed successfully", b"Exiting, please wait"];
     let text = cells.last().map_or(&[][..], |cell| &cell.text);
-    cells.len() == 4 && (text.starts_with(RESTART) || text.starts_with(b"COM "))
+    match cells.len() {
+        4 => text.starts_with(RESTART) || text.starts_with(b"COM "),
+        1 => LAST_WORDS.iter().any(|words| text.starts_with(words)),
+        _ => false,
+    }
 }
 
 /// Why numbers such as `1,523` cannot be read.

@@ -131,6 +131,30 @@ impl Losses {
     }
 }
 
+/// One line of text for each kind of loss of these series; a line that is true of several names them once.
+#[must_use]
+pub fn lines_of_losses<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<String> {
+    const NAMES_MAX: usize = 3;
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut count = 0;
+    for series in series {
+        count += 1;
+        for line in series.losses.lines() {
+            match lines.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, names)) if names.contains(&series.name.as_str()) => {}
+                Some((_, names)) => names.push(&series.name),
+                None => lines.push((line, vec![&series.name])),
+            }
+        }
+    }
+    let shown = |names: &[&str]| match names.len() {
+        all if all == count && all > 1 => "all series".to_owned(),
+        many if many > NAMES_MAX => format!("{} and {} more", names[..NAMES_MAX].join(", "), many - NAMES_MAX),
+        _ => names.join(", "),
+    };
+    lines.iter().map(|(line, names)| format!("{}: {line}", shown(names))).collect()
+}
+
 /// The meaning of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -87,15 +87,26 @@ struct Head {
 }
 
 impl Head {
+    /// The head of the record at the beginning of these bytes, if all of the record is there and it begins as it should.
     #[inline]
-    fn of(bytes: &[u8; HEADER_BYTES], swapped: bool) -> Self {
+    fn first(available: &[u8], layout: Layout) -> Option<Self> {
+        let bytes: &[u8; HEADER_BYTES] = available.get(layout.context_bytes..)?.first_chunk()?;
+        if u32_at(bytes, 0, layout.swapped) != Some(MAGIC | VERSION) {
+            return None;
+        }
+        let head = if layout.swapped { Self::of::<true>(bytes) } else { Self::of::<false>(bytes) };
+        (head.record_bytes(layout) <= available.len()).then_some(head)
+    }
+
+    #[inline]
+    fn of<const SWAPPED: bool>(bytes: &[u8; HEADER_BYTES]) -> Self {
         let word = |at: usize| {
             let value = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-            if swapped { value.swap_bytes() } else { value }
+            if SWAPPED { value.swap_bytes() } else { value }
         };
         let long = |at: usize| {
             let (first, second) = (u64::from(word(at)), u64::from(word(at + 4)));
-            if swapped { first << 32 | second } else { second << 32 | first }
+            if SWAPPED { first << 32 | second } else { second << 32 | first }
         };
         let payload = [bytes[46], bytes[47]];
         Self {
@@ -107,8 +118,20 @@ impl Head {
             device: word(36),
             sequence: word(4),
             cpu: word(40),
-            payload_bytes: usize::from(if swapped { u16::from_be_bytes(payload) } else { u16::from_le_bytes(payload) }),
+            payload_bytes: usize::from(if SWAPPED { u16::from_be_bytes(payload) } else { u16::from_le_bytes(payload) }),
         }
+    }
+
+    /// The length of the record with all that belongs to it.
+    #[inline]
+    fn record_bytes(&self, layout: Layout) -> usize {
+        layout.context_bytes + HEADER_BYTES + self.payload_bytes
+    }
+
+    /// The payload of the record, without the id of a control group.
+    fn payload<'a>(&self, record: &'a [u8], layout: Layout) -> &'a [u8] {
+        let payload = record.get(layout.context_bytes + HEADER_BYTES..self.record_bytes(layout)).unwrap_or_default();
+        if self.action & ACTION_CGROUP != 0 { payload.get(CGROUP_BYTES..).unwrap_or_default() } else { payload }
     }
 }
 
@@ -132,7 +155,7 @@ impl CpuFile {
         if let Some(layout) = Layout::of(file.chunks.available()) {
             file.layout = layout;
         }
-        file.advance(0)?;
+        file.find()?;
         Ok(file)
     }
 
@@ -153,21 +176,8 @@ impl CpuFile {
         self.chunks.need(count).map_err(|error: io::Error| unreadable(&self.name, self.position(), &error))
     }
 
-    fn record_bytes(&self) -> usize {
-        self.layout.context_bytes + HEADER_BYTES + self.head.map_or(0, |head| head.payload_bytes)
-    }
-
-    /// The payload of the next record, without the id of a control group.
-    fn payload(&self, head: &Head) -> &[u8] {
-        let start = self.layout.context_bytes + HEADER_BYTES;
-        let payload = self.chunks.available().get(start..start + head.payload_bytes).unwrap_or_default();
-        if head.action & ACTION_CGROUP != 0 { payload.get(CGROUP_BYTES..).unwrap_or_default() } else { payload }
-    }
-
-    /// Moves past the current record, of `consumed` bytes, and finds the next.
-    #[inline]
-    fn advance(&mut self, consumed: usize) -> Result<(), TraceError> {
-        self.chunks.consume(consumed);
+    /// Finds the next record, which may have to be read first.
+    fn find(&mut self) -> Result<(), TraceError> {
         let context_bytes = self.layout.context_bytes;
         loop {
             self.head = None;
@@ -181,8 +191,8 @@ impl CpuFile {
                 self.search()?;
                 continue;
             }
-            let head = Head::of(bytes, swapped);
-            if !self.need(context_bytes + HEADER_BYTES + head.payload_bytes)? {
+            let head = if swapped { Head::of::<true>(bytes) } else { Head::of::<false>(bytes) };
+            if !self.need(head.record_bytes(self.layout))? {
                 return self.end();
             }
             self.record += 1;
@@ -272,35 +282,52 @@ impl Merge {
     fn run(&mut self, index: usize, batch: &mut Vec<Record>) -> Result<(), TraceError> {
         let limit = self.others.peek().map_or((u64::MAX, usize::MAX), |Reverse(next)| *next);
         let Some(file) = self.files.get_mut(index) else { return Ok(()) };
-        while let Some(head) = file.head {
-            if (head.time, index) > limit || batch.len() >= BATCH_RECORDS {
+        while let Some(mut head) = file.head {
+            let (available, layout) = (file.chunks.available(), file.layout);
+            let mut used = 0;
+            // The records that are whole in the window are read without looking for them in the file.
+            let stopped = loop {
+                if (head.time, index) > limit || batch.len() >= BATCH_RECORDS {
+                    break Some(head);
+                }
+                if let Some(tracker) = &mut self.tracker
+                    && let Some(hole) = gap(tracker, &head)
+                {
+                    self.order.hole(hole);
+                }
+                let read = match self.sink.event(&head, &available[used..], layout) {
+                    Ok(Some(record)) => self.order.push(record, batch),
+                    Ok(None) => {
+                        if let Some(done) = self.sink.events.completion() {
+                            self.order.complete(&done);
+                        }
+                        Ok(())
+                    }
+                    Err(fault) => Err(fault),
+                };
+                if let Err(fault) = read {
+                    if !self.lenient {
+                        let offset_bytes = file.chunks.offset_bytes() + used as u64;
+                        return Err(fault.placed(&file.name, Position::Binary { record: file.record, offset_bytes }));
+                    }
+                    self.skipped += 1;
+                    self.order.unit_left_out();
+                }
+                used += head.record_bytes(layout);
+                match Head::first(&available[used..], layout) {
+                    Some(next) => head = next,
+                    None => break None,
+                }
+                file.record += 1;
+            };
+            file.chunks.consume(used);
+            if stopped.is_some() {
+                file.head = stopped;
                 self.others.push(Reverse((head.time, index)));
                 return Ok(());
             }
-            if let Some(tracker) = &mut self.tracker
-                && let Some(hole) = gap(tracker, &head)
-            {
-                self.order.hole(hole);
-            }
-            let read = match self.sink.event(file, &head) {
-                Ok(Some(record)) => self.order.push(record, batch),
-                Ok(None) => {
-                    if let Some(done) = self.sink.events.completion() {
-                        self.order.complete(&done);
-                    }
-                    Ok(())
-                }
-                Err(fault) => Err(fault),
-            };
-            if let Err(fault) = read {
-                if !self.lenient {
-                    return Err(fault.placed(&file.name, file.position()));
-                }
-                self.skipped += 1;
-                self.order.unit_left_out();
-            }
             let skipped = file.skipped;
-            file.advance(file.record_bytes())?;
+            file.find()?;
             if file.skipped > skipped {
                 self.order.unit_left_out();
             }
@@ -373,10 +400,10 @@ struct Requests {
 
 impl Requests {
     #[inline]
-    fn event(&mut self, file: &CpuFile, head: &Head) -> Faulty<Option<Record>> {
+    fn event(&mut self, head: &Head, record: &[u8], layout: Layout) -> Faulty<Option<Record>> {
         let category = head.action >> 16;
         if category & CATEGORY_NOTIFY != 0 {
-            return self.note(file, head).map(|()| None);
+            return self.note(head, head.payload(record, layout), layout.swapped).map(|()| None);
         }
         let action = match head.action & 0xff {
             _ if category & CATEGORY_PASSED_THROUGH != 0 => Action::Other,
@@ -420,15 +447,13 @@ impl Requests {
     }
 
     #[cold]
-    fn note(&mut self, file: &CpuFile, head: &Head) -> Faulty<()> {
-        let payload = file.payload(head);
+    fn note(&mut self, head: &Head, payload: &[u8], swapped: bool) -> Faulty<()> {
         match head.action & 0xff {
             NOTE_PROCESS => {
                 let length = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
                 self.events.processes.note(head.pid, &payload[..length], &mut self.names)
             }
             NOTE_CLOCK => {
-                let swapped = file.layout.swapped;
                 let (Some(seconds), Some(nanos)) = (u32_at(payload, 0, swapped), u32_at(payload, 4, swapped)) else {
                     return Err(Fault::new(0, "a wall-clock note without its time").expected("a payload of 8 bytes"));
                 };

@@ -315,7 +315,7 @@ const MESSAGES: [&[u8]; 25] = [
     b"^C",
 ];
 
-/// What trace-cmd says of events whose format it cannot read: `function scsi_trace_parse_cdb not defined`,
+/// Whether a line says that trace-cmd cannot read the format of some events: `function scsi_trace_parse_cdb not defined`,
 /// `[kvmmmu:kvm_mmu_get_page] bad op token {`.
 fn is_of_event_formats(text: &[u8]) -> bool {
     let system = text.strip_prefix(b"[").and_then(|rest| rest.split(|&byte| byte == b']').next());

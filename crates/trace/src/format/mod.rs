@@ -7,6 +7,7 @@ mod blkparse;
 mod blkreplay;
 mod blktrace;
 mod btrecord;
+mod diskio;
 mod etw;
 mod fio;
 mod ftrace;
@@ -120,13 +121,14 @@ impl std::fmt::Debug for Format {
 }
 
 /// Formats that are not just a table, in the order in which they are tried: those with a magic number first.
-const CODED: [Format; 17] = [
+const CODED: [Format; 18] = [
     blktrace::FORMAT,
     parquet::FORMAT,
     lcs::FORMAT,
     srt::FORMAT,
     octf::FORMAT,
     etw::FORMAT,
+    diskio::FORMAT,
     fio::FORMAT,
     blkreplay::FORMAT,
     biosnoop::FORMAT,
@@ -259,14 +261,10 @@ fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
 fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
     let names = |formats: Vec<&'static Format>| formats.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
     let possible: Vec<&Format> = FORMATS.iter().filter(|format| format.ambiguous && format.detects(head)).collect();
-    if possible.is_empty() && pointer::is_report(head) {
-        return TraceError::new(
-            input.name(),
-            Position::File,
-            "is a report of iostat or sar, which holds averages and no requests",
-        )
-        .expected("a trace")
-        .hint("`ioweir forecast` and `ioweir plan` read it as a series; `ioweir record` records requests");
+    if possible.is_empty()
+        && let Some((problem, hint)) = pointer::report(head)
+    {
+        return TraceError::new(input.name(), Position::File, problem).expected("a trace").hint(hint);
     }
     if possible.is_empty() {
         TraceError::new(input.name(), Position::File, "the format is not recognised")

@@ -30,26 +30,35 @@ pub(crate) fn named(head: &[u8]) -> Option<(String, String)> {
     if beginning_is(text, &[b"<?xml"]) && contains(text, b"<Error>") {
         return Some(("is an error message of a server (XML), not a trace".into(), "fetch the file again".into()));
     }
-    if beginning_is(text, &[b"<?xml", b"<Results>"]) && contains(text, b"<TimeSpan>") {
+    if text.starts_with(b"{") && contains(&text[..text.len().min(512)], b"\"message\"")
+        || text.starts_with(b"404: Not Found")
+    {
         return Some((
-            "is a result of diskspd, which holds totals and no requests".into(),
-            "record the requests while diskspd runs, with `wpr` or `xperf`, and export them (`ioweir doc format etw-csv`)".into(),
+            "is a message of a server, not a trace".into(),
+            "fetch the file again, and look at what came".into(),
         ));
     }
-    if contains(&text[..text.len().min(512)], b"Command Line: ") && contains(text, b"diskspd") {
-        return Some((
-            "is the summary of diskspd, which holds totals and no requests".into(),
-            "record the requests while diskspd runs, with `wpr` or `xperf`, and export them (`ioweir doc format etw-csv`)".into(),
-        ));
-    }
-    let encrypted: [(&[u8], &str, &str); 5] = [
+    let known: [(&[u8], &str, &str); 13] = [
+        (b"PERFILE2", "is a recording of perf", "`perf script -i FILE` prints its events, which are read"),
+        (
+            b"\x17\x08Dtracing",
+            "is a recording of trace-cmd",
+            "`trace-cmd report FILE` prints its events, which are read",
+        ),
+        (b"\xff\xfe", UTF_16, "`iconv -f UTF-16 -t UTF-8 FILE` converts it"),
+        (b"\xfe\xff", UTF_16, "`iconv -f UTF-16 -t UTF-8 FILE` converts it"),
+        // A session key under a passphrase, or under a key of 2048 to 4096 bits.
+        (b"\x8c\x0d\x04", "is encrypted with PGP", "`gpg -d FILE` decrypts it"),
+        (b"\x85\x01\x0c\x03", "is encrypted with PGP", "`gpg -d FILE` decrypts it"),
+        (b"\x85\x01\x8c\x03", "is encrypted with PGP", "`gpg -d FILE` decrypts it"),
+        (b"\x85\x02\x0c\x03", "is encrypted with PGP", "`gpg -d FILE` decrypts it"),
         (b"-----BEGIN PGP MESSAGE-----", "is encrypted with PGP", "`gpg -d FILE` decrypts it"),
         (b"age-encryption.org/", "is encrypted with age", "`age -d FILE` decrypts it"),
         (b"-----BEGIN AGE ENCRYPTED FILE-----", "is encrypted with age", "`age -d FILE` decrypts it"),
         (b"Salted__", "is encrypted with openssl", "`openssl enc -d` decrypts it"),
         (b"\xd0\xcf\x11\xe0", "is an old Office document", "save it as CSV"),
     ];
-    for (beginning, what, hint) in encrypted {
+    for (beginning, what, hint) in known {
         if head.starts_with(beginning) {
             return Some((what.into(), hint.into()));
         }
@@ -57,10 +66,26 @@ pub(crate) fn named(head: &[u8]) -> Option<(String, String)> {
     archive(head)
 }
 
-/// Whether a file is a report of iostat or sar.
-pub(crate) fn is_report(head: &[u8]) -> bool {
+const UTF_16: &str = "is text in UTF-16, as PowerShell writes it";
+
+/// The tool whose report of averages a file is, as the end of a sentence, and a hint.
+pub(crate) fn report(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    const SERIES: &str = "`ioweir forecast` and `ioweir plan` read it as a series; `ioweir record` records requests";
+    const WINDOWS: &str = "record the requests while diskspd runs, with `wpr` or `xperf`, and export them (`ioweir doc format etw-csv`); \
+                           `ioweir forecast` reads the rates over time that diskspd writes with `-Rxml -D1000`";
+    let text = head.trim_ascii_start();
     let has = |what: &[u8]| contains(head, what);
-    has(b"%util") && (has(b"Device") || has(b" DEV ")) || has(b"avg-cpu:") || has(b" tps ") && has(b" rtps ")
+    let is_diskspd = beginning_is(text, &[b"<?xml", b"<Results>"]) && has(b"<TimeSpan>")
+        || contains(&text[..text.len().min(512)], b"Command Line: ") && has(b"diskspd");
+    let is_sysstat =
+        has(b"%util") && (has(b"Device") || has(b" DEV ")) || has(b"avg-cpu:") || has(b" tps ") && has(b" rtps ");
+    let is_dstat = text.starts_with(b"\"Dstat ") || text.starts_with(b"\"pcp-dstat ");
+    match (is_diskspd, is_sysstat, is_dstat) {
+        (true, ..) => Some(("is a result of diskspd, which holds totals and no requests", WINDOWS)),
+        (_, true, _) => Some(("is a report of iostat or sar, which holds averages and no requests", SERIES)),
+        (.., true) => Some(("is a recording of dstat, which holds averages and no requests", SERIES)),
+        _ => None,
+    }
 }
 
 /// A tar archive that holds no trace by itself: an archive of Open CAS telemetry is a format.

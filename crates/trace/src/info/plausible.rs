@@ -11,8 +11,8 @@ const REQUESTS_MIN: u64 = 8;
 const SMALL_BYTES: u64 = 4096;
 /// Half of the requests of a trace are never longer.
 const LONG_BYTES: u64 = 256 << 20;
-/// No volume is larger: 4 EiB.
-const VOLUME_BYTES: u64 = 1 << 62;
+/// No volume is larger: 64 PiB.
+const VOLUME_BYTES: u64 = 1 << 56;
 /// An offset past 99 % of the others by this factor, and past this byte, is damage.
 const FAR_FACTOR: u64 = 1000;
 const FAR_BYTES: u64 = 64 << 40;
@@ -33,6 +33,8 @@ pub(crate) struct Seen {
     last: Nanos,
     /// Reads and writes whose length is no whole number of sectors.
     uneven: u64,
+    /// Reads and writes of whole sectors that begin within one.
+    shifted: u64,
     /// The lengths of reads and writes.
     pub(super) sizes: Spread,
     /// The offsets of reads and writes.
@@ -44,7 +46,8 @@ pub(crate) struct Seen {
 impl Default for Seen {
     fn default() -> Self {
         let (sizes, offsets) = (Spread::new(), Spread::new());
-        Self { requests: 0, bytes: 0, last: Nanos::ZERO, uneven: 0, sizes, offsets, pause: (Nanos::ZERO, Nanos::ZERO) }
+        let pause = (Nanos::ZERO, Nanos::ZERO);
+        Self { requests: 0, bytes: 0, last: Nanos::ZERO, uneven: 0, shifted: 0, sizes, offsets, pause }
     }
 }
 
@@ -60,7 +63,9 @@ impl Seen {
         if matches!(record.operation, Operation::Read | Operation::Write) && length > 0 {
             self.bytes += u128::from(length);
             self.sizes.add(length);
-            self.uneven += u64::from(!length.is_multiple_of(SECTOR_BYTES));
+            let is_whole = length.is_multiple_of(SECTOR_BYTES);
+            self.uneven += u64::from(!is_whole);
+            self.shifted += u64::from(is_whole && !record.offset_bytes.is_multiple_of(SECTOR_BYTES));
             self.offsets.add(record.offset_bytes);
         }
     }
@@ -88,6 +93,13 @@ fn of_extents(seen: &Seen) -> Vec<String> {
         doubts.push(format!(
             "half of the requests are longer than {median} bytes: the lengths are likely bytes, not sectors; name a format that has them so, \
              or `size:bytes` in --columns"
+        ));
+    }
+    if data >= REQUESTS_MIN && seen.shifted * 2 > data {
+        doubts.push(format!(
+            "{} of {data} requests have whole sectors and begin within one: the offsets are likely sectors of 512 bytes; name a format that \
+             has them so, or `offset:sectors` in --columns",
+            seen.shifted
         ));
     }
     if data >= REQUESTS_MIN && offset_p99 > VOLUME_BYTES {

@@ -353,3 +353,9 @@ fn a_dump_of_xperf_says_its_start_and_losses() {
     source.read_batch(&mut Vec::new()).unwrap();
     assert_eq!(source.epoch_unix_nanos(), Some(1_609_286_400_001_000_000));
 }
+
+#[test]
+fn the_table_of_diskio_is_read() {
+    let expected = "W 6072600+128 @0 209us, R 6072728+8 @260 382us, F 0+0 @684 173us; 1 passed over";
+    assert_eq!(told(crate::fixtures::DISKIO, Event::Queue), expected);
+}

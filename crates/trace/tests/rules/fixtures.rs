@@ -32,6 +32,15 @@ pub(crate) const FIU: &str = "\
 89968195792466 1 R 0 8 W 6 0
 ";
 
+pub(crate) const DISKIO: &str = "\
+QD/I - Number of outstanding IOs at IO start time.
+
+   IO Type, Start Time,   End Time,    IO Time,  Disk SrvT,    IO Size,  Byte Offset,  Pri, QD/I, QD/C,     Process Name ( PID), Disk, Filename
+ DiskWrite,      13044,      13253,        209,        209, 0x00010000, 0x00b9523000,    3,    0,    0,           System (   4),    0, C:\\a,b.etl
+  DiskRead,      13304,      13686,        382,        382, 0x00001000, 0x00b9533000,    3,    0,    0,       my db.exe (5151),    1, C:\\db
+ DiskFlush,      13728,      13901,        173,        173,           ,             ,    3,    0,    0,       my db.exe (5151),    1, \"C:\\db\"
+";
+
 pub(crate) const ETW: &str = "\
 BeginHeader
 DiskRead, TimeStamp,     Process Name ( PID),   ThreadID,   CPU,  IrpPtr,   ByteOffset,     IOSize, ElapsedTime,  DiskNum, IrpFlags, DiskSvcTime, I/O Pri,  VolSnap,  FileObject, FileName
@@ -337,6 +346,7 @@ pub(crate) fn others() -> Vec<(&'static str, Vec<u8>)> {
         ("tencent-csv-bytes", TENCENT.into()),
         ("fiu", FIU.into()),
         ("etw-csv", ETW.into()),
+        ("xperf-diskio", DISKIO.into()),
         ("wpa-csv", WPA.into()),
         ("wpa-csv", WPA_POINTS.into()),
         ("thesios-csv", THESIOS.into()),

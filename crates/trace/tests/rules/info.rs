@@ -121,6 +121,11 @@ fn units_that_no_device_has_are_doubted() {
     assert!(
         doubts("time:s,op,offset:bytes,size:bytes", &|n| format!("{},R,0,512\n", n * 100_000)).contains("hours apart")
     );
+    let eights = |n: u64| format!("{n},R,{},4096\n", n * 8);
+    assert!(doubts("time:ms,op,offset:bytes,size:bytes", &eights).contains("`offset:sectors`"));
+    assert_eq!(doubts("time:ms,op,offset:sectors,size:bytes", &eights), "");
+    let scattered = |n: u64| format!("{n},R,{},4096\n", n << 50);
+    assert!(doubts("time:ms,op,sector,size:bytes", &|n| scattered(n % 8)).contains("past any volume"));
     let far = |n: u64| format!("{n},R,{},512\n", if n == 7 { 1_u64 << 60 } else { n * 512 });
     assert!(doubts("time:ms,op,offset:bytes,size:bytes", &far).contains("a line is likely damaged"));
 }

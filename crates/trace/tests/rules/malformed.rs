@@ -320,7 +320,7 @@ fn file_standing_for_a_trace_is_named() {
     let mut tar = vec![0; 1024];
     tar[..6].copy_from_slice(b"a.spc\0");
     tar[257..262].copy_from_slice(b"ustar");
-    let files: [(&[u8], &str); 9] = [
+    let files: [(&[u8], &str); 16] = [
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:3d27\nsize 133050344\n",
             "trace: is a Git LFS pointer; the data of 133050344 bytes was not fetched",
@@ -335,6 +335,13 @@ fn file_standing_for_a_trace_is_named() {
         (b"PK\x05\x06\0\0\0\0", "trace: cannot be read: it is an empty zip archive"),
         (b"Salted__abcdefgh", "trace: is encrypted with openssl"),
         (b"-----BEGIN PGP MESSAGE-----\n", "trace: is encrypted with PGP"),
+        (b"\x8c\x0d\x04\x09\x03\x02", "trace: is encrypted with PGP"),
+        (b"\x85\x02\x0c\x03\x11", "trace: is encrypted with PGP"),
+        (b"PERFILE2\0\0\0", "trace: is a recording of perf"),
+        (b"\x17\x08Dtracing6\0", "trace: is a recording of trace-cmd"),
+        (b"\xff\xfe8\0,\x000\0", "trace: is text in UTF-16"),
+        (b"{\"message\":\"Not Found\",\"status\":\"404\"}", "trace: is a message of a server"),
+        (b"404: Not Found", "trace: is a message of a server"),
         (&tar, "trace: is a tar archive, whose first file is `a.spc`"),
     ];
     for (bytes, expected) in files {
@@ -343,5 +350,19 @@ fn file_standing_for_a_trace_is_named() {
         assert!(error.contains("hint: "), "{error}");
         let named = read_as("spc", bytes, true).unwrap_err().to_string();
         assert!(named.starts_with(expected), "{named}");
+    }
+}
+
+#[test]
+fn reports_of_averages_are_named_with_what_reads_them() {
+    let reports: [(&[u8], &str); 4] = [
+        (b"avg-cpu:  %user\n", "is a report of iostat or sar"),
+        (b"\"Dstat 0.7.3 CSV output\"\n", "is a recording of dstat"),
+        (b"<Results>\n<TimeSpan>\n", "is a result of diskspd"),
+        (b"\nCommand Line: diskspd.exe -b4K\n", "is a result of diskspd"),
+    ];
+    for (bytes, expected) in reports {
+        let error = read(bytes).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("`ioweir forecast`"), "{error}");
     }
 }

@@ -82,6 +82,30 @@ pub(crate) const EXPORTS: &[Row] = &[
         "\"(PDH-CSV 4.0) (W. Europe Standard Time)(-60)\",\"\\\\PC\\PhysicalDisk(_Total)\\Disk Reads/sec\"\n\"03/02/2026 13:00:00.123\",\" \"\n\"03/02/2026 13:01:00.123\",\"4.5\"\n\"03/02/2026 13:02:00.123\",\"5\"\n",
         "\\\\PC\\PhysicalDisk(_Total)\\Disk Reads/sec 60+60 +3600: 4.5 5",
     ),
+    (
+        "typeperf, with its last words",
+        "a.csv",
+        "\n\"(PDH-CSV 4.0) (GMT Standard Time)(0)\",\"reads\"\n\"03/02/2026 12:00:00.123\",\"4\"\n\"03/02/2026 12:01:00.123\",\"5\"\nThe command completed successfully.\n",
+        "reads 0+60 +0: 4 5",
+    ),
+    (
+        "CloudWatch, lines about the columns",
+        "a.csv",
+        "Full label,reads,\"writes, all\"\nID,m1,m2\nStatistic,Sum,Sum\n,,\n2026/03/02 12:00:00,4,6\n2026/03/02 12:01:00,5,7\n",
+        "reads 0+60: 4 5; writes, all 0+60: 6 7",
+    ),
+    (
+        "a console, lines about the recording",
+        "a.csv",
+        "\"Disk\";\"vm-1\"\n\"Range\";\"a day\"\n\n\"Clock\";\"IOPS\"\n\"2026-03-02T12:00:00Z\";\"4\"\n\"2026-03-02T12:01:00Z\";\"5\"\n",
+        "IOPS 0+60 +0: 4 5",
+    ),
+    (
+        "columns of one name",
+        "a.csv",
+        "time,Value,Value\n2026-03-02 12:00:00,4,6\n2026-03-02 12:01:00,5,7\n",
+        "Value 0+60: 4 5; Value (column 3) 0+60: 6 7",
+    ),
 ];
 
 #[test]
@@ -127,11 +151,51 @@ pub(crate) const REPORTS: &[Row] = &[
         "1772452800000, 4, 2, 4096\n1772452801000, 5, 2, 4096\n",
         "trim iops 0+1: 4 5",
     ),
+    (
+        "a log of fio with means and largest values",
+        "job_lat.1.log",
+        "1000, 4, 9, 0, 0, 0\n2000, 5, 7, 0, 0, 0\n",
+        "read lat (s) -1772452799+1: 0.000000004 0.000000005; read largest lat (s) -1772452799+1: 0.000000009 0.000000007",
+    ),
+    (
+        "iostat -dxht: units, devices last, tables side by side",
+        "a.txt",
+        "Linux 6.8.0 (h) \t03/02/26 \t_x86_64_\t(4 CPU)\n\n03/02/26 11:59:00 AM\n r/s rkB/s Device\n 9.00 9.0k sda\n\n w/s Device\n 9.00 sda\n\n03/02/26 12:00:00 PM\n r/s rkB/s Device\n 4.00 1.5M sda\n\n w/s Device\n 6.00 sda\n\n03/02/26 12:01:00 PM\n r/s rkB/s Device\n 5.00 512.0k sda\n\n w/s Device\n 7.00 sda\n\n",
+        "sda r/s 0+60: 4 5; sda rkB/s 0+60: 1536 512; sda w/s 0+60: 6 7",
+    ),
+    (
+        "dstat --output",
+        "a.csv",
+        "\"Dstat 0.7.3 CSV output\"\n\"Author:\",\"a\",,,,\"URL:\",\"u\"\n\"Host:\",\"h\",,,,\"User:\",\"root\"\n\"Cmdline:\",\"dstat -td\",,,,\"Date:\",\"02 Mar 2026 11:59:00 UTC\"\n\n\"system\",\"dsk/sda\",\n\"time\",\"read\",\"writ\"\n02-03 11:59:00,9.0,9.0\n02-03 12:00:00,4.0,6.0\n02-03 12:01:00,5.0,7.0\n",
+        "dsk/sda read 0+60: 4 5; dsk/sda writ 0+60: 6 7",
+    ),
+    (
+        "diskspd -Rxml -D1000",
+        "a.xml",
+        "<Results>\n<System>\n<RunTime>2026/03/02 12:00:00 UTC</RunTime>\n</System>\n<TimeSpan>\n<Iops>\n<Bucket SampleMillisecond=\"1000\" Read=\"4\" Write=\"6\" Total=\"10\"/>\n<Bucket SampleMillisecond=\"2000\" Read=\"5\" Write=\"7\" Total=\"12\"/>\n</Iops>\n</TimeSpan>\n</Results>\n",
+        "Read 0+1: 4 5; Write 0+1: 6 7; Total 0+1: 10 12",
+    ),
 ];
 
 #[test]
-fn every_report_of_sysstat_and_fio_is_read() {
+fn every_report_of_tools_is_read() {
     check(REPORTS);
+}
+
+#[test]
+fn logs_of_jobs_of_fio_are_told_apart_and_added_up() {
+    let log = |job: u32, value: u32| {
+        let text = format!("1000, {value}, 0, 4096, 0\n2000, {value}, 0, 4096, 0\n");
+        Input::from_bytes(format!("load_iops.{job}.log"), text.into())
+    };
+    let read = |total: bool| {
+        let options = SeriesOptions { total, ..SeriesOptions::default() };
+        let all = read_inputs(&[log(1, 4), log(2, 6)], &options).unwrap();
+        all.iter().map(|series| (series.name.clone(), series.values.clone())).collect::<Vec<_>>()
+    };
+    let twice = |value: f64| vec![Some(value); 2];
+    assert_eq!(read(false), [("load.1 read iops".into(), twice(4.0)), ("load.2 read iops".into(), twice(6.0))]);
+    assert_eq!(read(true), [("iops".into(), twice(10.0))]);
 }
 
 #[test]
