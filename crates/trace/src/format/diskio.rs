@@ -86,7 +86,7 @@ impl Decoder for Lines {
             return self.reader.heading(line).map(|()| None);
         }
         if self.columns == 0 {
-            // What the abbreviations of the columns mean, and the name of the disk.
+            // The lines before the heading explain its abbreviations and name the disk.
             self.passed_over += 1;
             return Ok(None);
         }
