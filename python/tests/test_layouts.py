@@ -130,6 +130,8 @@ def test_a_layout_is_refused_what_it_does_not_name(command_line, agrees):
         ("compare", ["compare", "mix:grep", "--load", "x50", "--device", "ssd-970pro", "--seed", "1,2", "--scheduler", "none"]),
         ("compare", ["compare", "mix:grep", "--load", "x50", "--device", "tiered", "--scheduler", "bid-hybrid"]),
         ("advise", ["advise", "mix:grep", "--device", "hdd", "--budget", "30", "--rounds", "5", "--scheduler", "none,kyber"]),
+        ("scorecard", ["scorecard", "hdd-15k", "--scheduler", "mq-deadline", "--for", "4s", "--seed", "1"]),
+        ("qos", ["qos", "hdd-15k", "--p99", "300ms", "--for", "1s", "--seed", "1"]),
         ("trace-info", ["trace", "info", TRACE]),
         ("trace-info", ["trace", "info", TRACE, "traces/oltp/oltp.blktrace"]),
         ("forecast", ["forecast", "examples/vdi/load.csv", "--method", "naive-week,hedge"]),

@@ -26,19 +26,31 @@ struct Reader {
 
 impl Reader {
     fn new(bench: &mut Bench, length: u32, backlog: usize) -> Self {
-        Self { peer: bench.connect(0, true), length, backlog, late: Nanos::ZERO, asked: BTreeMap::new(), next: 0 }
+        Self::of(bench, 0, length, backlog)
+    }
+
+    /// A client of an export, by its number.
+    fn of(bench: &mut Bench, export: usize, length: u32, backlog: usize) -> Self {
+        let peer = bench.connect(export, true);
+        Self { peer, length, backlog, late: Nanos::ZERO, asked: BTreeMap::new(), next: 0 }
+    }
+
+    /// Sends as many requests as may be in flight; returns whether any was missing.
+    fn ask(&mut self, now: Nanos) -> bool {
+        let is_asking = self.asked.len() < self.backlog;
+        while self.asked.len() < self.backlog {
+            self.peer.send(&request(READ, 0, self.next, 0, self.length));
+            self.asked.insert(self.next, now);
+            self.next += 1;
+        }
+        is_asking
     }
 
     /// Reads until a time; returns the bytes, and the longest latency of a request.
     fn read_until(&mut self, bench: &mut Bench, end: Nanos) -> (u64, Nanos) {
         let (mut bytes, mut longest) = (0, Nanos::ZERO);
         loop {
-            let is_asking = self.asked.len() < self.backlog;
-            while self.asked.len() < self.backlog {
-                self.peer.send(&request(READ, 0, self.next, 0, self.length));
-                self.asked.insert(self.next, bench.now);
-                self.next += 1;
-            }
+            let is_asking = self.ask(bench.now);
             let due = bench.turn();
             let answers = self.peer.answers();
             for answer in &answers {
@@ -148,5 +160,62 @@ fn live_changes_apply_and_pauses_earn_one_burst() {
         let (bytes, _) = reader.read_until(&mut bench, end);
         let most = u64::from(8 * MIB + MIB + 256 * KIB);
         assert!(bytes >= u64::from(8 * MIB) && bytes <= most, "{length}: {bytes} in the second after an hour");
+    }
+}
+
+/// The requests that two clients had answered until a time.
+fn both_read_until(bench: &mut Bench, readers: &mut [Reader; 2], end: Nanos) -> [u64; 2] {
+    let mut counts = [0; 2];
+    loop {
+        let asking = readers.each_mut().map(|reader| reader.ask(bench.now));
+        let due = bench.turn();
+        let mut is_moving = asking.contains(&true);
+        for (reader, count) in readers.iter_mut().zip(&mut counts) {
+            for answer in reader.peer.answers() {
+                assert!(answer.error == 0 && reader.asked.remove(&answer.cookie).is_some());
+                (*count, is_moving) = (*count + 1, true);
+            }
+            is_moving |= reader.peer.hears_on();
+        }
+        if !is_moving && due >= end {
+            bench.now = end;
+            return counts;
+        }
+        if !is_moving {
+            bench.now = bench.now.max(due);
+        }
+    }
+}
+
+#[test]
+fn linux_limits_follow_live_changes() {
+    let mut bench = Bench::new(&NOTHING.replace("sfq", "io-max"));
+    let mut reader = Reader::new(&mut bench, 4 * KIB, 32);
+    for (number, reads_per_second) in (1_u64..).zip([500, 50, 2_000]) {
+        bench.entitle(StreamId(0), Share { reads_per_second, ..Share::DEFAULT });
+        let (bytes, _) = reader.read_until(&mut bench, Nanos::from_seconds(number * 5));
+        let (reads, goal) = (bytes / u64::from(4 * KIB), 5 * reads_per_second);
+        // What was held under the old limit, and a slice of a tenth of a second.
+        assert!(reads.abs_diff(goal) <= goal / 20 + 32, "{reads} reads at {reads_per_second}/s in 5 s");
+    }
+}
+
+#[test]
+fn linux_weights_follow_live_changes() {
+    // A model below what the device can do, so that requests wait for their part: a thousand reads a second.
+    let scheduler = "io-cost:rbps=1000000000:rseqiops=1000:rrandiops=1000:max=100";
+    let mut bench = Bench::new(&NOTHING.replace("sfq", scheduler));
+    let mut readers = [0, 1].map(|export| Reader::of(&mut bench, export, 4 * KIB, 32));
+    for (number, weights) in (1_u64..).zip([[100, 300], [300, 100], [100, 100]]) {
+        for (stream, weight) in (0..).map(StreamId).zip(weights) {
+            bench.entitle(stream, Share { weight, ..Share::DEFAULT });
+        }
+        // The credit of the first moments, and donations, are over after a second.
+        both_read_until(&mut bench, &mut readers, Nanos::from_seconds(number * 6 - 5));
+        let counts = both_read_until(&mut bench, &mut readers, Nanos::from_seconds(number * 6));
+        let share = |values: [u64; 2]| values[0] as f64 / (values[0] + values[1]) as f64;
+        let asked = share(weights.map(u64::from));
+        assert!((share(counts) - asked).abs() < 0.02, "{weights:?}: {counts:?}");
+        assert!((4_700..=5_100).contains(&(counts[0] + counts[1])), "{weights:?}: {counts:?}");
     }
 }

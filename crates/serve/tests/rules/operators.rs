@@ -319,6 +319,28 @@ fn saved_specs_have_all_changes_and_serve_again() {
 }
 
 /// A spec with these keys of `[server]`, and the error that keeps a server from starting by it.
+#[test]
+fn linux_controllers_take_their_keys_while_they_run() {
+    for (scheduler, set, number, value, refused) in [
+        ("io-max", "riops=300/s", "reads_per_second", json!(300), "latency=2ms"),
+        ("io-latency", "latency=2ms", "latency_seconds", json!(0.002), "weight=7"),
+        ("io-cost", "weight=7", "weight", json!(7), "riops=300/s"),
+    ] {
+        let tail = SPEC.replace("\"sfq\"", &format!("\"{scheduler}\""));
+        let served = Served::of("", tail.split("limit_bytes").next().unwrap());
+        let mut client = served.client("export");
+        read(&mut client, 3, 3);
+        let ask = |key: &str| served.ask(&Command::Set(vec![format!("export.export.{key}")]));
+        ask(set).unwrap_or_else(|error| panic!("{scheduler}: {error}"));
+        let state = served.ask(&Command::State {}).unwrap();
+        let class = state["classes"].as_array().unwrap().iter().find(|class| class["name"] == "export").unwrap();
+        assert_eq!(class["share"][number], value, "{scheduler}");
+        assert!(ask(refused).is_err(), "{scheduler} has no use for {refused}");
+        read(&mut client, 3, 3);
+        served.stop();
+    }
+}
+
 fn refused(keys: &str, listen: &str) -> String {
     let text = format!("[server]\nlisten = [\"{listen}\"]\n{keys}\n{}", SPEC.replace("DEVICE", "refused"));
     let spec = match Spec::parse("spec.toml", &text) {
