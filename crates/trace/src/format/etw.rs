@@ -59,7 +59,8 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     let order = options.order(FORMAT.window_records);
     let types = TABLES.map(|(name, table)| Type { name, reader: TableReader::new(&table), declared: false });
     let numbers = Numbers::new();
-    let lines = Lines { part: Part::Before, known: BTreeSet::new(), types, numbers, lost: 0, hole: None, start: None };
+    let (part, known) = (Part::Before, BTreeSet::new());
+    let lines = Lines { part, known, types, numbers, lost: 0, buffers_lost: 0, hole: None, start: None };
     one_file(inputs, &FORMAT, options, order, |_| (lines, Names::default()))
 }
 
@@ -85,6 +86,8 @@ struct Lines {
     types: [Type; 3],
     numbers: Numbers,
     lost: u64,
+    /// Buffers that were lost with an unknown number of events.
+    buffers_lost: u64,
     hole: Option<Hole>,
     /// The wall clock at time zero, in units of 100 ns since 1601.
     start: Option<u64>,
@@ -100,8 +103,9 @@ impl Lines {
         };
         self.start = after(b"Trace Start: ");
         self.lost = after(b"Events Lost: ").unwrap_or(0);
+        self.buffers_lost = after(b"Buffers lost: ").unwrap_or(0);
         // A line is a whole request: none of the others is in doubt.
-        self.hole = (self.lost > 0).then_some(Hole { from_nanos: u64::MAX, to_nanos: u64::MAX });
+        self.hole = (self.lost + self.buffers_lost > 0).then_some(Hole { from_nanos: u64::MAX, to_nanos: u64::MAX });
     }
 
     fn header_line(&mut self, line: &[u8], kind: &[u8]) -> Faulty<()> {
@@ -155,7 +159,7 @@ impl Decoder for Lines {
     }
 
     fn completeness(&self) -> Completeness {
-        Completeness { events_lost: self.lost, ..Completeness::default() }
+        Completeness { events_lost: self.lost, holes_uncounted: self.buffers_lost, ..Completeness::default() }
     }
 
     fn epoch_of_zero_unix_nanos(&self) -> Option<i128> {

@@ -75,12 +75,17 @@ impl Lines {
         };
         let length = field(line, bytes.0, bytes.1, "BYTES")?;
         let meaning = rwbs::parse(text(line, letters), length).map_err(|fault| fault.shifted(letters.0))?;
-        let Some(operation) = meaning.operation.filter(|kind| length > 0 || *kind == Operation::Flush) else {
-            return Ok(None);
+        let block = field(line, sector.0, sector.1, "BLOCK")?;
+        let operation = match meaning.operation {
+            Some(Operation::Write) if length == 0 => Operation::Flush,
+            Some(Operation::Flush) => Operation::Flush,
+            // A command that was passed through has no sector.
+            Some(operation) if length > 0 && block != u64::MAX => operation,
+            _ => return Ok(None),
         };
         let extent = match operation {
             Operation::Flush => (0, 0),
-            _ => (sector_extent(field(line, sector.0, sector.1, "BLOCK")?, 0, sector.0)?.0, length),
+            _ => (sector_extent(block, 0, sector.0)?.0, length),
         };
         if extent.0.checked_add(extent.1).is_none() {
             return Err(Fault::new(sector.0, "BLOCK and BYTES end beyond 2^64 bytes"));

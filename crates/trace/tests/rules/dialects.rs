@@ -272,6 +272,13 @@ fn every_dialect_of_iosnoop_is_read() {
             "R 2048+8 @0 610us, R 2048+8 @500 610us",
         ),
         (
+            "a write without data, and a command that was passed through",
+            format!(
+                "STARTs {names}1.000000 jbd2 42 WFS 8,0 18446744073709551615 0 0.50\n1.000100 ? 0 R 8,0 18446744073709551615 36 0.1\n"
+            ),
+            "F 0+0 @0 500us; 1 passed over",
+        ),
+        (
             "without times",
             format!("{names}{}", line("")),
             "trace:1:1: iosnoop was told to print no times\n  expected: [STARTs] [ENDs] COMM PID TYPE DEV BLOCK BYTES LATms\n\nhint: record with `iosnoop -ts`",
@@ -348,6 +355,8 @@ fn ten_thousand_writes_in_flight_have_their_latencies() {
 fn a_dump_of_xperf_says_its_start_and_losses() {
     let text = "BeginHeader\n DiskRead, TimeStamp, Process Name ( PID), ByteOffset, IOSize, ElapsedTime, DiskNum\nEndHeader\nOS Version: 10.0.17763, Trace Size: 8960KB, Events Lost: 3, Buffers lost: 0, Trace Start: 132537600000000000, Trace Length: 34 sec\n DiskRead, 1500, app.exe ( 4), 0x1000, 0x1000, 500, 0\n";
     assert_eq!(told(text, Event::Queue), "R 8+8 @0 500us; 3 lost");
+    let buffers = text.replace("Lost: 3, Buffers lost: 0", "Lost: 0, Buffers lost: 2");
+    assert_eq!(told(&buffers, Event::Queue), "R 8+8 @0 500us; 2 uncounted");
     let input = Input::from_bytes("trace", text.into());
     let mut source = trace::open_inputs(vec![input], &ReadOptions::default()).unwrap();
     source.read_batch(&mut Vec::new()).unwrap();
