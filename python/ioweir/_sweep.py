@@ -27,9 +27,14 @@ class Sweep:
         """How many cells there are, and how many are done, missing, failed, and not counted."""
         return _native.sweep_status(self.folder)
 
-    def result(self, *, partial: bool = False, metric: str | None = None) -> _native.Result:
-        """The parts as one result: a row for each cell and class. With ``partial``, although cells are missing."""
-        return _native.merge_sweep(self.folder, partial=partial, metric=metric)
+    def result(
+        self, *, partial: bool = False, metric: str | None = None, goal: str | None = None, of: str | None = None
+    ) -> _native.Result:
+        """The parts as one result: a row for each cell and class. With ``partial``, although cells are missing.
+
+        A column ``metric`` or a ``goal`` decides which choice is best, and ``of`` names the class of an experiment that counts.
+        """
+        return _native.merge_sweep(self.folder, partial=partial, metric=metric, goal=goal, of=of)
 
     def __repr__(self) -> str:
         return f"<sweep in {self.folder}: {self.status()}>"

@@ -112,6 +112,7 @@ def advise(
     schedulers: Any = None,
     recorded_under: str | None = None,
     goal: str | None = None,
+    of: str | None = None,
     bound: str | None = None,
     budget: int | None = None,
     rounds: int | None = None,
@@ -129,6 +130,7 @@ def advise(
         schedulers: The schedulers to try; Linux's own if absent.
         recorded_under: The scheduler that was set while the trace was recorded.
         goal: ``"completion"``, ``"mean"``, ``"read-p99"`` or ``"busy"``.
+        of: The requests that count for the goal: a class of I/O priorities, a stream, or ``"all"``.
         bound: What must not be exceeded: ``"read-p99=20ms"``.
         budget: Runs of the search.
         rounds: Rounds in which candidates are judged.
@@ -142,7 +144,7 @@ def advise(
     """
     named = {
         "traces": traces, "device": device, "schedulers": schedulers, "recorded_under": recorded_under, "goal": goal,
-        "bound": bound, "budget": budget, "rounds": rounds, "seed": seed,
+        "of": of, "bound": bound, "budget": budget, "rounds": rounds, "seed": seed,
     }  # fmt: skip
     given = {**keys, **{key: value for key, value in named.items() if value is not None}}
     spec, ready = _with_traces(spec_or_traces, given)
@@ -164,7 +166,7 @@ def calibrate(
     """Fits a device model to a trace with latencies: the first half of the requests is fitted to, the second half judges.
 
     ``spec`` is the trace, or a calibration (a ``*.toml`` file, TOML text or a dict), and ``keys`` take the place of its keys: ``trace``, ``kind``
-    (``"disk"`` or ``"flash"``), ``preset``, ``capacity``, ``rpm``, ``generations``, ``seed`` and others (``ioweir show``). The
+    (``"disk"`` or ``"flash"``), ``preset``, ``capacity``, ``rpm``, ``generations``, ``searches``, ``seed`` and others (``ioweir show``). The
     device goes to the file ``output``, with its error and the interval of every parameter; other verbs take it as ``device``. A
     device outside of the family that the model describes is not written, which is a :class:`RunError`, without ``force``. A
     row of the result is a class of requests.

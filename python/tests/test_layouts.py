@@ -165,7 +165,7 @@ def test_what_is_measured_is_written_as_its_schema_says(tmp_path, command_line, 
     trace.write_text("\n".join(lines) + "\n")
     columns = ["--columns", "time:s,op,sector,sectors,latency:s"]
     agrees("validate", command_line("validate", str(trace), *columns, "--device", "hdd", "--json", "-"))
-    calibrated = ["calibrate", str(trace), "--kind", "disk", "--generations", "1", "--quiet", "--json", "-"]
+    calibrated = ["calibrate", str(trace), "--kind", "disk", "--generations", "1", "--searches", "1", "--quiet", "--json", "-"]
     agrees("calibrate", command_line(*calibrated, "--columns", columns[1]))
     (tmp_path / "drives").mkdir()
     agrees("validate-presets", command_line("validate", str(tmp_path / "drives"), "--json", "-", code=None))

@@ -72,10 +72,10 @@ def test_calibrate_gives_the_command_lines_bytes(command_line, tmp_path):
     trace = [f"traces/oltp/oltp.blktrace.{part}.gz" for part in (0, 1)]
     ours, theirs = tmp_path / "ours.toml", tmp_path / "theirs.toml"
     with pytest.raises(ioweir.RunError, match="outside the family"):
-        ioweir.calibrate(trace=trace, kind="flash", generations=1, output=ours)
+        ioweir.calibrate(trace=trace, kind="flash", generations=1, searches=1, output=ours)
     assert not ours.exists()
-    result = ioweir.calibrate(trace=trace, kind="flash", generations=1, output=ours, force=True)
-    flags = ["--kind", "flash", "--generations", "1"]
+    result = ioweir.calibrate(trace=trace, kind="flash", generations=1, searches=1, output=ours, force=True)
+    flags = ["--kind", "flash", "--generations", "1", "--searches", "1"]
     assert result.json() == command_line("calibrate", *trace, *flags, "--json", "-")
     assert result.text() == command_line("calibrate", *trace, *flags, "--force", "-o", str(theirs))
     assert ours.read_text() == theirs.read_text()

@@ -62,6 +62,7 @@ fn resolve(arguments: &CalibrateArguments) -> Result<CalibrationSpec, Failure> {
     spec.rpm = arguments.rpm.or(spec.rpm);
     spec.preset = arguments.preset.clone().or(spec.preset);
     set(&mut spec.generations, arguments.generations.as_ref());
+    set(&mut spec.searches, arguments.searches.as_ref());
     set(&mut spec.seed, arguments.seed.as_ref());
     let CalibrationSpec { format, volume, event, lenient, alone, .. } = &mut spec;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;

@@ -20,7 +20,7 @@ pub(crate) fn are_described_by(text: &str) -> bool {
 pub(crate) fn simulate(arguments: &SimulateArguments, overrides: &Overrides) -> Result<(), Failure> {
     if *overrides != Overrides::default() || arguments.requests.is_some() {
         let problem = format!(
-            "{}: --scheduler, --seed, --fold, --by and --requests are for experiments with classes and devices\n  \
+            "{}: --scheduler, --seed, --goal, --of, --fold, --by and --requests are for experiments with classes and devices\n  \
              expected: the file alone, since it has [[server]] tables",
             shown(&arguments.spec)
         );

@@ -17,6 +17,8 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     let overrides = Overrides {
         schedulers: arguments.scheduler.clone(),
         seeds: arguments.seed.clone(),
+        goal: arguments.goal.as_deref().map(str::parse).transpose()?,
+        of: arguments.of.clone(),
         by_stream: arguments.by.is_some(),
         fold: arguments.fold,
     };
@@ -54,8 +56,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let overrides = Overrides {
         schedulers: arguments.scheduler.iter().cloned().collect(),
         seeds: arguments.seed.iter().copied().collect(),
-        by_stream: false,
-        fold: false,
+        ..Overrides::default()
     };
     let experiment = overrides.apply(read(&arguments.spec)?)?;
     let which = match (arguments.request, &arguments.slowest) {

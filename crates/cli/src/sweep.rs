@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{Key, format_count, read_spec, shown};
 use ioweir_lab::document::quoted;
-use ioweir_lab::sweep::{self, Failed, Folder, Plan, Ran, Running, Shard, Status, Sweep};
+use ioweir_lab::sweep::{self, By, Failed, Folder, Plan, Ran, Running, Shard, Status, Sweep};
 
 use crate::arguments::{SweepArguments, SweepMergeArguments, SweepVerb};
 use crate::engine;
@@ -111,5 +111,7 @@ fn merge(arguments: &SweepMergeArguments) -> Result<(), Failure> {
     for Failed { name, problem } in &merged.status.uncounted {
         output::notice(&format!("not counted: {name}: {problem}"));
     }
-    outputs.write(&sweep::document(&folder, merged, arguments.metric.as_deref())?)
+    let goal = arguments.goal.as_deref().map(str::parse).transpose()?;
+    let by = By { metric: arguments.metric.as_deref(), goal, of: arguments.of.as_deref() };
+    outputs.write(&sweep::document(&folder, merged, by)?)
 }

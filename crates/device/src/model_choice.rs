@@ -7,7 +7,8 @@ use ioweir_config::Complaint;
 use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
-use super::calibration::{DeviceFile, Range};
+use super::calibration::DeviceFile;
+use super::standing::Calibrated;
 use super::{DeviceSpec, Names as _, PRESETS};
 
 /// A device by name, or written out: `model = "hdd"`, or a table `[model.hdd]`.
@@ -29,17 +30,17 @@ impl ModelChoice {
         }
     }
 
-    /// Loads the preset or file of a name, and writes the device out with every default. Answers the range in which the device was
-    /// seen, if it comes from a file with a calibration.
+    /// Loads the preset or file of a name, and writes the device out with every default. Answers its calibration, if it comes from a
+    /// file with one.
     ///
     /// # Errors
     /// If there is no such device, or its parameters make no sense; the error is about `key` or a key within.
-    pub fn resolve(&mut self, key: &str) -> Result<Option<Range>, Complaint> {
+    pub fn resolve(&mut self, key: &str) -> Result<Option<Calibrated>, Complaint> {
         let mut seen = None;
         if let Self::Named(name) = self {
             let loaded = DeviceFile::load(name);
             let loaded = loaded.map_err(|error| Complaint::new(key, error.problem, error.hint))?;
-            seen = loaded.calibration.map(|calibration| calibration.range);
+            seen = loaded.calibration.as_ref().map(Calibrated::of);
             *self = Self::Inline(Box::new(loaded.spec));
         }
         let resolved = self.spec(key)?.resolved();

@@ -1,14 +1,14 @@
 //! The standing of a device model: where its numbers come from, and so what may be concluded from a result that depends on it.
 
 use ioweir_config::{Size, SpecError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::calibration::{Range, Source};
-use super::presets::PRESETS;
-use super::{Calibration, DeviceFile};
+use super::calibration::{Part, Range, Source};
+use super::presets::{PRESETS, Preset};
+use super::{Calibration, DeviceFile, DeviceSpec};
 
 /// Where the numbers behind a result come from.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Standing {
     /// The device itself was measured, and no model is used.
@@ -25,15 +25,16 @@ pub enum Standing {
 }
 
 /// The error and the range that a calibration gives to its model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibrated {
     /// The kind of the measurement.
     pub source: Source,
     /// The name of the trace or the device.
     pub name: String,
     /// The requests that the error was computed on.
-    pub judged: &'static str,
+    pub judged: Part,
     /// The demerit on them as a share of the mean response time, if the record has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_share: Option<f64>,
     /// Whether the device is one that this kind of model can describe.
     pub verdict: Verdict,
@@ -42,7 +43,7 @@ pub struct Calibrated {
 }
 
 /// Whether a device is of the family that a model describes, judged by the model's error on requests that the fit did not see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The model describes the device.
@@ -111,26 +112,40 @@ impl Calibration {
             let is_unsteady = class.demerit.as_nanos_f64() <= halves * UNSTEADY_FACTOR;
             let own = if is_unsteady { own.min(Verdict::Edge) } else { own };
             if own > Verdict::Inside {
-                let what = if is_all { "all requests".into() } else { format!("`{}`", class.name) };
                 let halves = match is_unsteady {
                     true => ", and the device's own halves are nearly as far apart",
                     false => "",
                 };
-                reasons.push(format!("the error of {what} is {:.0} % of their mean{halves}", share * 100.0));
+                reasons.push(format!("the error of {} is {:.0} % of their mean{halves}", class.words(), share * 100.0));
             }
             verdict = verdict.max(own);
-        }
-        if let Some(table) = all.table_share()
-            && all.share() > TABLE_FACTOR * table + TABLE_SLACK_SHARE
-        {
-            verdict = verdict.max(Verdict::Edge);
-            reasons.push(format!(
-                "a table of response times by class is closer: {:.0} % instead of {:.0} %",
-                table * 100.0,
-                all.share() * 100.0
-            ));
+            if let Some(table) = class.table_share()
+                && share > TABLE_FACTOR * table + TABLE_SLACK_SHARE
+            {
+                verdict = verdict.max(Verdict::Edge);
+                let (table, share) = (table * 100.0, share * 100.0);
+                reasons.push(format!(
+                    "a table of response times is closer for {}: {table:.0} % instead of {share:.0} %",
+                    class.words()
+                ));
+            }
         }
         (verdict, reasons)
+    }
+}
+
+impl Calibrated {
+    /// The error and the range of a record.
+    #[must_use]
+    pub fn of(calibration: &Calibration) -> Self {
+        Self {
+            source: calibration.source,
+            name: calibration.name.clone(),
+            judged: calibration.judged,
+            error_share: calibration.overall().map(super::calibration::ClassError::share),
+            verdict: calibration.verdict().0,
+            range: calibration.range.clone(),
+        }
     }
 }
 
@@ -147,19 +162,30 @@ impl Standing {
     #[must_use]
     pub fn of(name: &str, file: &DeviceFile) -> Self {
         if let Some(calibration) = &file.calibration {
-            return Self::Calibrated(Calibrated {
-                source: calibration.source,
-                name: calibration.name.clone(),
-                judged: calibration.judged.name(),
-                error_share: calibration.overall().map(super::calibration::ClassError::share),
-                verdict: calibration.verdict().0,
-                range: calibration.range.clone(),
-            });
+            return Self::Calibrated(Calibrated::of(calibration));
         }
-        if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) {
-            return Self::Assumed { description: preset.title.into(), year: preset.year };
+        match PRESETS.iter().find(|preset| preset.name == name) {
+            Some(preset) => Self::Assumed { description: preset.title.into(), year: preset.year },
+            None => Self::of_file(&file.spec),
         }
-        let size = file.spec.build(0).map(|device| Size(device.sectors().saturating_mul(ioweir_core::SECTOR_BYTES)));
+    }
+
+    /// The standing of a device that is written out, with its calibration if it came from a file with one. A preset is recognised
+    /// by its parameters.
+    #[must_use]
+    pub fn of_device(spec: &DeviceSpec, known: Option<&Calibrated>) -> Self {
+        if let Some(known) = known {
+            return Self::Calibrated(known.clone());
+        }
+        let is_own = |preset: &&Preset| DeviceSpec::load(preset.name).is_ok_and(|own| own.resolved() == *spec);
+        match PRESETS.iter().find(is_own) {
+            Some(preset) => Self::Assumed { description: preset.title.into(), year: preset.year },
+            None => Self::of_file(spec),
+        }
+    }
+
+    fn of_file(spec: &DeviceSpec) -> Self {
+        let size = spec.build(0).map(|device| Size(device.sectors().saturating_mul(ioweir_core::SECTOR_BYTES)));
         let size = size.map_or_else(|_| String::new(), |size| format!(" of {size}"));
         Self::Assumed { description: format!("a device file{size} without a calibration"), year: None }
     }
@@ -175,7 +201,7 @@ impl Standing {
                     Source::Probe => "fitted to probes of",
                 };
                 let error = match error_share {
-                    Some(share) => format!("its error on {judged} is {:.0} % of the mean", share * 100.0),
+                    Some(share) => format!("its error on {} is {:.0} % of the mean", judged.name(), share * 100.0),
                     None => "its error is not known".into(),
                 };
                 format!("{of} {name}; {error}; the device is {}", verdict.words())

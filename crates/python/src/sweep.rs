@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ioweir_lab::sweep::{self, Cells, Folder, Made, Missing, Place, Plan, Running, Shard, Sweep, on_threads};
+use ioweir_lab::sweep::{self, By, Cells, Folder, Made, Missing, Place, Plan, Running, Shard, Sweep, on_threads};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
@@ -210,13 +210,16 @@ pub(crate) fn sweep_status<'py>(py: Python<'py>, folder: &Bound<'_, PyAny>) -> P
 
 /// The parts of a sweep as one result.
 #[pyfunction]
-#[pyo3(signature = (folder, /, *, partial=false, metric=None))]
+#[pyo3(signature = (folder, /, *, partial=false, metric=None, goal=None, of=None))]
 pub(crate) fn merge_sweep(
     py: Python<'_>,
     folder: &Bound<'_, PyAny>,
     partial: bool,
     metric: Option<&str>,
+    goal: Option<&str>,
+    of: Option<&str>,
 ) -> PyResult<Result> {
+    let by = By { metric, goal: goal.map(str::parse).transpose().map_err(wrong)?, of };
     let folder = PathBuf::from(path(folder)?);
     let (document, notices) = py
         .detach(|| {
@@ -224,7 +227,7 @@ pub(crate) fn merge_sweep(
             let merged = folder.merge(partial)?;
             let uncounted = merged.status.uncounted.iter();
             let notices = uncounted.map(|one| format!("not counted: {}: {}", one.name, one.problem)).collect();
-            sweep::document(&folder, merged, metric).map(|document| (document, notices))
+            sweep::document(&folder, merged, by).map(|document| (document, notices))
         })
         .map_err(Raised::from)?;
     Ok(Result::new(document, None, notices))

@@ -180,6 +180,10 @@ fn overrides(keys: Option<&Bound<'_, PyDict>>) -> PyResult<Overrides> {
     if let Some(seeds) = keys.get_item("seeds")? {
         overrides.seeds = seeds.extract()?;
     }
+    if let Some(goal) = keys.get_item("goal")? {
+        overrides.goal = Some(goal.extract::<String>()?.parse().map_err(wrong)?);
+    }
+    overrides.of = keys.get_item("of")?.map(|of| of.extract()).transpose()?;
     let is_on = |name: &str| keys.get_item(name).map(|flag| flag.is_some_and(|flag| flag.is_truthy().unwrap_or(false)));
     (overrides.by_stream, overrides.fold) = (is_on("by_stream")?, is_on("fold")?);
     Ok(overrides)

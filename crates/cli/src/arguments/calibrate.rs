@@ -47,11 +47,15 @@ pub(crate) struct CalibrateArguments {
     #[arg(long, value_name = "RPM")]
     pub(crate) rpm: Option<SpindleSpeed>,
 
-    /// Generations of the search, each of 64 candidates [default: 390]
+    /// Generations of each search, each of 64 candidates [default: 200]
     #[arg(long, value_name = "N")]
     pub(crate) generations: Option<u32>,
 
-    /// Seed of the search [default: 1]
+    /// Independent searches, whose differences say how far each parameter is known [default: 4]
+    #[arg(long, value_name = "N")]
+    pub(crate) searches: Option<u32>,
+
+    /// Seed of the searches [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 

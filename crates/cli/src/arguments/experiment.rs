@@ -27,6 +27,14 @@ pub(crate) struct SimulateArguments {
     #[arg(long, help_heading = "What is run")]
     pub(crate) fold: bool,
 
+    /// Figure of each class by which the best scheduler is named: mean or read-p99 [default: the file's]
+    #[arg(long, value_name = "GOAL", help_heading = "Output")]
+    pub(crate) goal: Option<String>,
+
+    /// Class that counts for the goal, or all [default: the file's, or all but background work and the idle class]
+    #[arg(long, value_name = "CLASS", help_heading = "Output")]
+    pub(crate) of: Option<String>,
+
     /// Also report figures by stream (client, or process of a trace), the slowest first
     #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
     pub(crate) by: Option<String>,

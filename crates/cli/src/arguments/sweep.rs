@@ -59,10 +59,18 @@ pub(crate) struct SweepMergeArguments {
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: String,
 
-    /// Column by which the best is chosen and that the charts show [default: completion_seconds of a comparison,
-    /// latency_p99_seconds of an experiment]
-    #[arg(long, value_name = "COLUMN")]
+    /// Column by which the best is chosen and that the charts show [default: that of the goal; latency_p99_seconds of an
+    /// experiment]
+    #[arg(long, value_name = "COLUMN", conflicts_with = "goal")]
     pub(crate) metric: Option<String>,
+
+    /// Figure by which the best is chosen: completion, mean, read-p99 or busy [default: the comparison's]
+    #[arg(long, value_name = "GOAL")]
+    pub(crate) goal: Option<String>,
+
+    /// Class of an experiment that counts. A comparison says itself which requests count; all stands for all of them
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) of: Option<String>,
 
     /// Make a table of the cells that are done, although others are missing
     #[arg(long)]

@@ -54,7 +54,7 @@ fn calibrated(text: &str, generations: u32) -> (DeviceSpec, Calibrated, Probed) 
     let mut ring = Ring::in_virtual_time(Box::new(backend));
     let found = probe::run(&mut ring, &mut Plan::new(size, 1), SPAN_MAX, &mut |_, _| {}).expect("it answers");
     assert!(found.cut.is_empty() && found.failed == 0, "{:?}", found.cut);
-    let asked = CalibrationSpec { generations, ..CalibrationSpec::default() };
+    let asked = CalibrationSpec { generations, searches: 1, ..CalibrationSpec::default() };
     let (spec, mut probed) = probed(&asked, "hidden", size, &found);
     if spec.kind == Some(Kind::Flash) {
         let backend = Emulated::open(&name, None, 0).expect("a model");

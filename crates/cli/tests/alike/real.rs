@@ -214,7 +214,20 @@ fn file_in_memory_is_reported_not_recorded() {
     assert!(said(&set).contains(&format!("{disk}: no block device is under it")), "{}", said(&set));
     let probed = run(
         folder.path(),
-        &["calibrate", &disk, "--probe", "--for", "20s", "--generations", "1", "-o", "own.toml", "--quiet"],
+        &[
+            "calibrate",
+            &disk,
+            "--probe",
+            "--for",
+            "20s",
+            "--generations",
+            "1",
+            "--searches",
+            "1",
+            "-o",
+            "own.toml",
+            "--quiet",
+        ],
     );
     assert!(said(&probed).contains("lies in memory, not on a device"), "{}", said(&probed));
     // No disk is like memory, so that nothing is written that a later command would trust.
@@ -245,6 +258,8 @@ fn calibration_writes_into_scratch_file_alone() {
             "--for",
             "10s",
             "--generations",
+            "1",
+            "--searches",
             "1",
             "--quiet",
             "--force",
@@ -421,7 +436,8 @@ fn loop_device_is_calibrated_and_stays_intact() {
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let always = ["calibrate", &device.0, "--for", "10s", "--generations", "1", "--quiet", "--force", "-o"];
+    let always =
+        ["calibrate", &device.0, "--for", "10s", "--generations", "1", "--searches", "1", "--quiet", "--force", "-o"];
     let done = command(folder.path(), &always).arg("own.toml").output().unwrap();
     assert!(done.status.success(), "{}", said(&done));
     assert!(said(&done).contains("nothing is written to it"), "{}", said(&done));

@@ -19,9 +19,6 @@ use super::{DeviceSpec, check};
 pub use file::DeviceFile;
 pub use range::{Observed, Range, Span};
 
-/// How often a draw is repeated until its parameters fit together.
-const DRAWS_MAX: usize = 64;
-
 /// How a device's parameters were found, and how good they are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,6 +123,9 @@ pub struct Parameter {
     /// The greatest value that the measurement allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<Amount>,
+    /// The values of other devices that explain the measurement nearly as well: the values of one place belong together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drawn: Vec<Amount>,
 }
 
 impl Parameter {
@@ -147,6 +147,10 @@ impl Parameter {
             let hint =
                 "a parameter that was changed by hand is not calibrated: remove it from [[calibration.parameter]]";
             return check::fail(key("value"), problem, hint);
+        }
+        if self.drawn.iter().any(|drawn| !drawn.is_like(&own)) {
+            let hint = "write the values of other devices in the unit of the value";
+            return check::fail(key("drawn"), format!("is not of the kind of {}", self.value), hint);
         }
         match (&self.low, &self.high) {
             (None, None) => return Ok(()),
@@ -177,6 +181,11 @@ impl Calibration {
                 return check::fail(format!("calibration.parameter[{number}].key"), problem, "remove one of them");
             }
         }
+        let counts = || self.parameters.iter().map(|parameter| parameter.drawn.len());
+        if counts().min() != counts().max() {
+            let problem = "parameters have different numbers of values of other devices";
+            return check::fail("calibration.parameter[0].drawn", problem, "give each the same number, or none");
+        }
         let spans = [("read_size", self.range.read_size), ("write_size", self.range.write_size)];
         for (name, span) in spans {
             if span.is_some_and(|span| span.low > span.high) {
@@ -187,23 +196,25 @@ impl Calibration {
         Ok(())
     }
 
-    /// A device that the measurement allows as well: every parameter with an interval is drawn uniformly from it, each by
-    /// itself. The same seed gives the same device. If no draw of many gives parameters that fit together, it is `spec`.
+    /// One of the devices that explain the measurement nearly as well: the values of all parameters that were found together. The
+    /// same seed gives the same device; a record without other devices gives `spec`.
     #[must_use]
     pub fn draw(&self, spec: &DeviceSpec, seed: u64) -> DeviceSpec {
-        let Ok(device) = to_table(&spec.resolved()) else { return spec.clone() };
-        let mut random = Random::new(seed);
-        let mut drawn = || {
-            let mut table = device.clone();
-            for parameter in &self.parameters {
-                if let Some((low, high)) = parameter.interval() {
-                    let number = low + (high - low) * random.uniform();
-                    parameter::set(&mut table, &parameter.key, &parameter.value.with_number(number));
-                }
-            }
-            from_table::<DeviceSpec>(&table).ok().filter(|spec| spec.check().is_ok())
-        };
-        (0..DRAWS_MAX).find_map(|_| drawn()).unwrap_or_else(|| spec.clone())
+        let places = self.parameters.iter().map(|parameter| parameter.drawn.len()).min().unwrap_or(0);
+        if places == 0 {
+            return spec.clone();
+        }
+        let place = usize::try_from(Random::new(seed).below(places as u64)).unwrap_or(0);
+        self.member(spec, place).unwrap_or_else(|| spec.clone())
+    }
+
+    /// The device at this place of the drawn values, if its parameters fit together.
+    fn member(&self, spec: &DeviceSpec, place: usize) -> Option<DeviceSpec> {
+        let mut table = to_table(&spec.resolved()).ok()?;
+        for parameter in &self.parameters {
+            parameter::set(&mut table, &parameter.key, parameter.drawn.get(place)?);
+        }
+        from_table::<DeviceSpec>(&table).ok().filter(|spec| spec.check().is_ok())
     }
 
     /// The error over all requests, if it was computed.
@@ -216,6 +227,12 @@ impl Calibration {
 impl ClassError {
     /// The name of the class of all requests.
     pub const ALL: &'static str = "all";
+
+    /// The requests of the class as the object of a sentence.
+    #[must_use]
+    pub fn words(&self) -> String {
+        if self.name == Self::ALL { "all requests".into() } else { format!("`{}`", self.name) }
+    }
 
     /// The demerit as a share of the mean response time.
     #[must_use]

@@ -37,16 +37,19 @@ key = "hdd.interface_rate"
 value = "100MB/s"
 low = "90MB/s"
 high = "110MB/s"
+drawn = ["90MB/s", "95MB/s", "110MB/s"]
 
 [[calibration.parameter]]
 key = "hdd.revolutions_per_minute"
 value = 6000
 low = 5990
 high = 6010
+drawn = [5990, 6000, 6010]
 
 [[calibration.parameter]]
 key = "hdd.zone[0].sectors_per_track"
 value = 100
+drawn = [100, 100, 100]
 "#;
 
 fn tiny() -> &'static str {
@@ -81,6 +84,8 @@ fn wrong_record_is_refused_with_place_and_hint() {
         ("low = 5990", "", "[[calibration.parameter]]", "one end of the interval is missing"),
         ("value = 6000", "value = 6001", "value = 6001", "is 6000 in the device and 6001 here"),
         ("hdd.interface_rate", "hdd.rate", "key = \"hdd.rate\"", "the device has no parameter `hdd.rate`"),
+        ("drawn = [5990, 6000,", "drawn = [", "drawn = [\"90MB", "different numbers of values"),
+        ("[5990, 6000,", "[\"1ms\", 6000,", "drawn =", "drawn: is not of the kind of 6000"),
         ("\"4KiB\", \"64KiB\"", "\"64KiB\", \"4KiB\"", "read_size", "calibration.range.read_size: ends before"),
         ("hdd.revolutions_per_minute", "hdd.interface_rate", "value = 6000", "hdd.interface_rate is 100MB/s"),
     ] {
@@ -96,21 +101,22 @@ fn wrong_record_is_refused_with_place_and_hint() {
 }
 
 #[test]
-fn draw_stays_within_intervals_and_follows_seed() {
+fn draws_are_devices_that_were_found_together() {
     let DeviceFile { spec, calibration } = file(RECORD).unwrap();
     let calibration = calibration.unwrap();
-    let mut rates = Vec::new();
+    let mut drawn = Vec::new();
     for seed in 0..50 {
-        let drawn = calibration.draw(&spec, seed);
-        assert_eq!(drawn, calibration.draw(&spec, seed));
-        let DeviceSpec::Hdd(hdd) = drawn else { panic!("a disk") };
-        assert!((90_000_000..=110_000_000).contains(&hdd.interface_rate.0), "{}", hdd.interface_rate);
-        assert!((5990.0..=6010.0).contains(&hdd.revolutions_per_minute.per_minute()));
-        assert_eq!(hdd.zones[0].sectors_per_track, 100, "it has no interval");
-        rates.push(hdd.interface_rate.0);
+        let device = calibration.draw(&spec, seed);
+        assert_eq!(device, calibration.draw(&spec, seed));
+        let DeviceSpec::Hdd(hdd) = device else { panic!("a disk") };
+        assert_eq!(hdd.zones[0].sectors_per_track, 100);
+        drawn.push((hdd.interface_rate.0 / 1_000_000, hdd.revolutions_per_minute.per_minute() as u64));
     }
-    rates.sort_unstable();
-    assert!(rates[0] < 92_000_000 && rates[49] > 108_000_000, "all of the interval is drawn from: {rates:?}");
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn, [(90, 5990), (95, 6000), (110, 6010)], "never the value of one beside that of another");
+    let plain = Calibration { parameters: Vec::new(), ..calibration };
+    assert_eq!(plain.draw(&spec, 7), spec);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! seeded search ([`evolve()`]) looks for the cheapest. Nothing here has threads: whoever calls says how candidates are
 //! weighed.
 
+mod ensemble;
 mod evolve;
 mod start;
 pub mod table;
@@ -23,18 +24,15 @@ use super::quantity::Skew;
 use super::random::natural_logarithm;
 use super::validate::{Load, Measured, Validation, mean, replay, sorted_demerit};
 
+pub use ensemble::{COVERED_PERCENT, Ensemble};
 pub use evolve::{Effort, Point, evolve};
 pub use start::start;
 use table::{Row, Unit, Values};
 
 /// The fewest requests of a class that counts: fewer say little about a distribution.
 const CLASS_REQUESTS_MIN: usize = 25;
-/// How much a cost may rise for a value to lie in the interval of a parameter.
-const PROFILE_RISE: f64 = 0.05;
 /// The values of a parameter that are tried to see whether a device has it.
 const TRIED_VALUES: u32 = 10;
-/// Halvings of a step towards the end of an interval.
-const PROFILE_STEPS: u32 = 6;
 
 /// Requests in groups by the property that they show. All groups count alike.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -195,41 +193,6 @@ impl<'a> Fit<'a> {
             Some(groups) => grouped_cost(&spec, self, groups),
         };
         self.device(genes).map_or(f64::INFINITY, weigh)
-    }
-
-    /// The interval of each parameter by its *profile*: how far it can move in either direction, with all others fixed, before the cost
-    /// rises by a twentieth. Words and switches have none. `costs` is as in [`evolve()`].
-    pub fn intervals(&self, best: &Point, costs: &dyn Fn(&[Vec<f64>]) -> Vec<f64>) -> Vec<Option<(f64, f64)>> {
-        let limit = best.cost * (1.0 + PROFILE_RISE);
-        let genes = &best.genes;
-        let ends = |direction: f64| {
-            // All parameters at once, each by itself: halve the step until the farthest cheap value is enclosed.
-            let mut near: Vec<f64> = genes.clone();
-            let mut far: Vec<f64> = genes.iter().map(|_| if direction < 0.0 { 0.0 } else { 1.0 }).collect();
-            for step in 0..=PROFILE_STEPS {
-                let tried: Vec<f64> = match step {
-                    0 => far.clone(),
-                    _ => near.iter().zip(&far).map(|(near, far)| f64::midpoint(*near, *far)).collect(),
-                };
-                let moved = |at: usize| {
-                    let with =
-                        |(other, gene): (usize, &f64)| if other == at { tried.get(at) } else { Some(gene) }.copied();
-                    genes.iter().enumerate().filter_map(with).collect::<Vec<f64>>()
-                };
-                let weighed = costs(&(0..genes.len()).map(moved).collect::<Vec<_>>());
-                for (at, (cost, tried)) in weighed.into_iter().zip(tried).enumerate() {
-                    let end = if cost <= limit { near.get_mut(at) } else { far.get_mut(at) };
-                    if let Some(end) = end {
-                        *end = tried;
-                    }
-                }
-            }
-            near
-        };
-        let spans = ends(-1.0).into_iter().zip(ends(1.0)).zip(&self.rows);
-        let amount =
-            |((low, high), row): ((f64, f64), &Row)| Some((row.amount(low).number()?, row.amount(high).number()?));
-        spans.map(amount).collect()
     }
 }
 

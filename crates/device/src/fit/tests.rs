@@ -91,13 +91,15 @@ fn fit_approaches_hidden_disk_on_unseen_requests() {
     let (known, unseen) = requests.split_at(800);
     let fit = Fit::new(&start(), table::DISK, known, Load::Closed).unwrap();
     let costs = |points: &[Vec<f64>]| points.iter().map(|genes| fit.cost(genes)).collect();
-    let effort = Effort { population: 32, generations: 60, seed: 1 };
-    let best = evolve(fit.rows().len(), effort, &costs, &mut |_, _| true).swap_remove(0);
+    let effort = Effort { population: 32, generations: 40, seed: 1 };
+    let search = |seed| evolve(fit.rows().len(), Effort { seed, ..effort }, &costs, &mut |_, _| true);
+    let ensemble = Ensemble::new(vec![search(1), search(2)]);
+    let best = ensemble.best().unwrap().clone();
     let spec = fit.device(&best.genes).unwrap();
     let mean = mean(&unseen.iter().map(|request| request.response_nanos).collect::<Vec<_>>());
     let [fitted, before] = [&spec, &start()].map(|spec| cost(spec, unseen, Load::Closed, 0));
     assert!(fitted < before / 3.0 && fitted < mean / 4.0, "{fitted} of {mean}, {before} before");
-    let intervals = fit.intervals(&best, &costs);
+    let intervals = fit.intervals(&ensemble, &costs);
     for ((row, gene), interval) in fit.rows().iter().zip(&best.genes).zip(intervals) {
         let value = row.amount(*gene).number();
         assert_eq!(value.is_some(), interval.is_some(), "{}", row.key);

@@ -7,7 +7,7 @@ use ioweir_config::{ChoiceError, unknown};
 use ioweir_core::Operation;
 
 use super::numbers as n;
-use crate::sim::{Account, Outcome};
+use crate::sim::{Outcome, Tally};
 
 /// The quantity by which schedulers are ranked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,13 +49,14 @@ impl Goal {
     }
 
     /// The goal's value for some of the requests of a run, in seconds; `None` if there are none, or if it is no matter of requests.
-    pub(super) fn of_account(self, account: &Account) -> Option<f64> {
+    #[must_use]
+    pub fn of_tally(self, tally: &Tally) -> Option<f64> {
         match self {
-            _ if account.requests == 0 => None,
-            Self::Completion => Some(account.completion.as_seconds()),
+            _ if tally.requests == 0 => None,
+            Self::Completion => Some(tally.completion.as_seconds()),
             Self::Busy => None,
-            Self::Mean => n::ratio(n::seconds(account.latency_sum_nanos), account.requests as f64),
-            Self::ReadP99 => n::quantile(&account.reads, 0.99),
+            Self::Mean => n::ratio(n::seconds(tally.latency_sum_nanos), tally.requests as f64),
+            Self::ReadP99 => n::quantile(&tally.reads, 0.99),
         }
     }
 

@@ -5,6 +5,7 @@ mod data;
 mod document;
 mod figures;
 mod goal;
+mod ground;
 mod headline;
 pub mod numbers;
 mod plan;
@@ -19,22 +20,23 @@ pub(crate) use data::record;
 pub use document::document;
 pub use figures::{magnified, within};
 pub use goal::Goal;
+pub(crate) use ground::{Ground, Grounds};
 pub use headline::{and_list, percent};
 #[cfg(feature = "parquet")]
 pub(crate) use plan::Found;
 pub use plan::{Plan, run, run_observed};
 pub use reason::reason_between;
+pub use who::{OF, Who, check_of};
 
 use std::fmt;
 use std::str::FromStr;
 
 use ioweir_config::{Flag, FlagForm, SchedulerChoice, Size, SpecError, keys, shown};
-use ioweir_device::{DeviceSpec, Standing};
+use ioweir_device::DeviceSpec;
 use ioweir_trace::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::experiment::Summary;
-use crate::gate::Evidence;
 use crate::run::TraceMeta;
 use crate::sim::{Account, Load, Outcome};
 use crate::spec::{self, OneOrMore};
@@ -95,7 +97,7 @@ keys! {
         goal: Goal = (Goal::Completion) => Flag::new("goal", "GOAL", FlagForm::Text).under(spec::OUTPUT),
         /// requests that count for the goal: a class of I/O priorities (rt, be, idle), a stream (its name, command or process), or
         /// all; all but those of the idle class if absent
-        of: Option<String> = absent => Flag::new("of", "CLASS|STREAM", FlagForm::Text).under(spec::OUTPUT),
+        of: Option<String> = absent => OF.under(spec::OUTPUT),
         /// also report figures by stream (process, client) of the trace, the slowest first
         by_stream: bool = (false) => Flag::new("by", "WHAT", FlagForm::Word("stream")).under(spec::OUTPUT),
     }
@@ -260,22 +262,6 @@ pub struct Report {
     pub(crate) accounts: Vec<Vec<Account>>,
     /// The standing and the evidence for each device model and each trace.
     pub(crate) grounds: Vec<Ground>,
-}
-
-/// The standing of a device model and the evidence of a trace, before anything is recommended.
-#[derive(Clone, Debug)]
-pub(crate) struct Ground {
-    pub(crate) trace: String,
-    pub(crate) volume: String,
-    pub(crate) device: String,
-    pub(crate) standing: Standing,
-    pub(crate) evidence: Evidence,
-    /// The span of the trace, if it has arrivals and completions.
-    pub(crate) span_seconds: Option<f64>,
-    /// The requests that count for the goal, if not everybody's.
-    pub(crate) of: Option<String>,
-    /// The streams with figures of their own.
-    pub(crate) streams: Vec<String>,
 }
 
 impl Report {

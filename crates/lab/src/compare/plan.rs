@@ -10,18 +10,16 @@ use sha2::{Digest, Sha256};
 
 use super::advice::compared;
 use super::section::sections;
-use super::who::Who;
-use super::{Comparison, DeviceMeta, Ground, Meta, Report};
-use crate::gate::{Evidence, words};
+use super::who::{Who, check_of};
+use super::{Comparison, DeviceMeta, Ground, Grounds, Meta, Report};
 use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
 };
 use crate::sim::{Account, Accountant, Load, Observer, Outcome, Waits, Window};
 use crate::spec::read_options;
 use ioweir_config::{SchedulerChoice, Size};
-use ioweir_device::calibration::Range;
 use ioweir_device::{DeviceFile, DeviceSpec, Standing};
-use ioweir_trace::{Event, Record, TraceError};
+use ioweir_trace::{Record, TraceError};
 use rayon::prelude::*;
 
 /// The most requests that a queue may have: with more, the core would allocate more than a few hundred megabytes.
@@ -66,6 +64,7 @@ impl Comparison {
         each_once("depth", &self.depths.0)?;
         each_once("seed", &self.seeds.0)?;
         let limits = self.limits()?;
+        check_of(self.goal, self.of.as_deref())?;
         if self.fold && self.spread {
             return Err(RunError::Value("fold and spread both say where data lie\n  expected: one of them".into()));
         }
@@ -240,48 +239,16 @@ impl Plan {
         let is_recorded = spec.loads.contains(&Load::RECORDED);
         let of_trace = |trace: &Arc<TraceFiles>| {
             let (witness, names) = trace.witness(progress)?;
-            let who = Who::new(spec.of.as_deref(), spec.by_stream, &witness, &names)?;
-            let range = witness.range();
-            let ground = |((device, name), standing): (&(Arc<DeviceSpec>, String), &Standing)| {
-                let depth_max = spec.depths.0.iter().map(|depth| depth.of(device)).max();
-                let range = Range { depth_max, rate: range.rate.filter(|_| is_recorded), ..range.clone() };
-                let outside = match standing {
-                    Standing::Calibrated(known) => known.range.outside(&range),
-                    _ => Vec::new(),
-                };
-                let evidence = Evidence {
-                    is_generated: trace.is_generated(),
-                    outside,
-                    ..witness.evidence(device, self.words(trace))?
-                };
-                Ok(Ground {
-                    trace: trace.name(),
-                    volume: trace.volume().to_owned(),
-                    device: name.clone(),
-                    standing: standing.clone(),
-                    evidence,
-                    span_seconds: (!trace.is_generated()).then(|| witness.span_seconds()),
-                    of: who.words.clone(),
-                    streams: who.streams(),
-                })
+            let who = Who::new((spec.goal, spec.of.as_deref()), spec.by_stream, &witness, &names)?;
+            let grounds = Grounds { comparison: spec, trace, witness: &witness, who: &who };
+            let ground = |(device, standing): (&(Arc<DeviceSpec>, String), &Standing)| {
+                let depth_max = spec.depths.0.iter().map(|depth| depth.of(&device.0)).max();
+                grounds.of(device, standing, depth_max, is_recorded)
             };
             let grounds = self.devices.iter().zip(&self.standings).map(ground).collect::<Result<_, RunError>>()?;
             Ok((who, grounds))
         };
         self.traces.iter().map(of_trace).collect()
-    }
-
-    /// A trace as arguments of a command; empty if it has no files.
-    fn words(&self, trace: &TraceFiles) -> String {
-        let spec = &self.comparison;
-        let files: Vec<String> = trace.files().iter().map(|file| file.display().to_string()).collect();
-        if files.is_empty() {
-            return String::new();
-        }
-        let event = (spec.event != Event::Queue).then(|| spec.event.name());
-        let volume = Some(trace.volume()).filter(|volume| !volume.is_empty());
-        let flags = [("format", spec.format.as_deref()), ("volume", volume), ("event", event)];
-        words(files.iter().map(String::as_str), &flags, &[("lenient", spec.lenient), ("alone", spec.alone)])
     }
 
     fn meta(self, origin: &Origin) -> Result<Meta, RunError> {

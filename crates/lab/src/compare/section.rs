@@ -9,7 +9,7 @@ use super::reason::{Difference, Parts};
 use super::{Goal, Ground, Report};
 use crate::document::{SAME_SHARE, Value};
 use crate::experiment::Figure;
-use crate::gate::{Judgement, judge};
+use crate::gate::Judgement;
 use crate::sim::{Account, Latencies, Outcome, PARTS};
 
 /// Standard deviations by which the 99 % quantiles of two runs are told apart, each by itself, so that both together are told
@@ -125,11 +125,8 @@ impl<'a> Section<'a> {
         let Some(ground) = self.ground else {
             return Judgement::unknown();
         };
-        let mut evidence = ground.evidence.clone();
         let least = self.rows.iter().map(Row::completion_seconds).fold(f64::INFINITY, f64::min);
-        evidence.spans =
-            ground.span_seconds.filter(|_| self.load == "recorded" && least.is_finite()).map(|span| (span, least));
-        judge(&ground.standing, &evidence)
+        ground.judgement(Some(least).filter(|_| self.load == "recorded"))
     }
 
     /// The warning that belongs to a result without a recommendation: the trace contradicts it, or leaves its range.
@@ -144,9 +141,10 @@ impl<'a> Section<'a> {
         self.ground.map(|ground| ground.standing.words())
     }
 
-    /// The sections of the streams that have figures of their own.
+    /// The sections of the streams that have figures of their own; none where the goal is the device's work, which is for everybody.
     pub(super) fn by_stream(&self) -> Vec<Self> {
-        let streams = self.ground.map_or(&[][..], |ground| &ground.streams[..]);
+        let has_streams = |ground: &&Ground| !ground.streams.is_empty() && self.goal != Goal::Busy;
+        let streams = self.ground.filter(has_streams).map_or(&[][..], |ground| &ground.streams[..]);
         let of = |(at, name): (usize, &'a String)| Self { of: Some(name), set: Some(1 + at), ..self.clone() };
         streams.iter().enumerate().map(of).collect()
     }
@@ -221,7 +219,7 @@ impl<'a> Row<'a> {
     fn goals(&self, goal: Goal, set: Option<usize>) -> Vec<f64> {
         let account = |at: usize| self.accounts[at].get(set.unwrap_or(0));
         let value = |(at, run): (usize, &&Outcome)| match set {
-            Some(_) if goal != Goal::Busy => goal.of_account(account(at)?),
+            Some(_) if goal != Goal::Busy => goal.of_tally(&account(at)?.tally),
             _ => goal.of_run(run),
         };
         self.runs.iter().enumerate().filter_map(value).collect()
@@ -246,7 +244,7 @@ impl<'a> Row<'a> {
     /// The latencies of the reads that the goal is computed from, of the first seed.
     fn reads(&self, set: Option<usize>) -> Option<&'a Latencies> {
         match set {
-            Some(set) => self.accounts[0].get(set).map(|account| &account.reads),
+            Some(set) => self.accounts[0].get(set).map(|account| &account.tally.reads),
             None => Some(&self.runs[0].by_operation[Operation::Read as usize].latency),
         }
     }

@@ -1,9 +1,10 @@
 //! The requests that count for the goal: everybody's, those of a class of I/O priorities, or those of a stream.
 
-use ioweir_config::unknown;
+use ioweir_config::{Flag, FlagForm, shown, unknown};
 use ioweir_core::{PriorityClass, StreamId};
 use ioweir_trace::Record;
 
+use super::Goal;
 use crate::gate::Witness;
 use crate::run::RunError;
 
@@ -12,10 +13,27 @@ const STREAMS_MAX: usize = 10;
 /// A stream with fewer requests has no advice of its own.
 const STREAM_REQUESTS_MIN: u64 = 20;
 
+/// The flag that says which requests count.
+pub const OF: Flag = Flag::new("of", "CLASS|STREAM", FlagForm::Text);
+
 /// The word for all requests, the idle class included.
 const ALL: &str = "all";
 /// The priority classes by the words that the kernel prints.
 const CLASSES: [PriorityClass; 3] = [PriorityClass::Realtime, PriorityClass::BestEffort, PriorityClass::Idle];
+
+/// Refuses to count some requests where the goal is the device's work.
+///
+/// # Errors
+/// [`RunError::Value`] if both are asked for.
+pub fn check_of(goal: Goal, of: Option<&str>) -> Result<(), RunError> {
+    match of {
+        Some(of) if goal == Goal::Busy && of != ALL => Err(RunError::Value(format!(
+            "the goal is {goal}, the device's work, and the requests of `{}` are to count\n  expected: another goal beside --of",
+            shown(of)
+        ))),
+        _ => Ok(()),
+    }
+}
 
 /// The requests that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,23 +47,28 @@ enum Counted {
 
 /// The sets of requests of a trace that are counted apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Who {
+pub struct Who {
     counted: Counted,
     /// The owners of the requests that count for the goal, as the end of a phrase such as "completion of"; `None` if all requests count.
-    pub(super) words: Option<String>,
+    pub words: Option<String>,
     /// Streams whose own figures are kept, with their names.
     streams: Vec<(StreamId, String)>,
 }
 
 impl Who {
-    /// The sets of a trace: those that `of` names, and each stream if figures by stream are kept.
-    pub(super) fn new(
-        of: Option<&str>,
+    /// The sets of a trace whose streams have these names: those that `of` names, and each stream if figures by stream are kept. The
+    /// work of a device is for everybody.
+    ///
+    /// # Errors
+    /// If there is no such class or stream.
+    pub fn new(
+        (goal, of): (Goal, Option<&str>),
         by_stream: bool,
         witness: &Witness,
         names: &[String],
     ) -> Result<Self, RunError> {
         let (counted, words) = match of {
+            _ if goal == Goal::Busy => (Counted::All, None),
             Some(ALL) => (Counted::All, None),
             Some(word) => named(word, names)?,
             None if witness.has_idle_beside_others() => {
@@ -78,10 +101,11 @@ impl Who {
         self.streams.iter().map(|(_, name)| name.clone()).collect()
     }
 
-    /// The sets that a request belongs to.
-    pub(super) fn choose(&self, record: &Record, set: &mut dyn FnMut(usize)) {
+    /// Whether a request counts for the goal.
+    #[must_use]
+    pub fn counts(&self, record: &Record) -> bool {
         let class = record.priority.class();
-        let counts = match &self.counted {
+        match &self.counted {
             Counted::All => true,
             Counted::NotIdle => class != PriorityClass::Idle,
             // The kernel serves a request without a priority as best effort.
@@ -90,8 +114,12 @@ impl Who {
             }
             Counted::Class(own) => class == *own,
             Counted::Streams(streams) => streams.contains(&record.stream),
-        };
-        if counts {
+        }
+    }
+
+    /// The sets that a request belongs to.
+    pub(super) fn choose(&self, record: &Record, set: &mut dyn FnMut(usize)) {
+        if self.counts(record) {
             set(0);
         }
         if let Some(at) = self.streams.iter().position(|(stream, _)| *stream == record.stream) {

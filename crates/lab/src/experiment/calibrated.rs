@@ -3,7 +3,7 @@
 use ioweir_device::calibration::{Range, Span};
 use ioweir_trace::ReadOptions;
 
-use super::spec::{ClassSpec, DeviceChoice, Experiment};
+use super::spec::{ClassSpec, Experiment};
 use crate::run::{RunError, Silent, TraceFiles};
 use ioweir_config::Ratio;
 
@@ -11,10 +11,7 @@ impl Experiment {
     /// A sentence for each property of a class that lies outside of its device's calibrated range.
     pub(super) fn outside_of_calibration(&self) -> Result<Vec<String>, RunError> {
         let groups = self.device_groups();
-        let seen = |group: usize| match &self.device {
-            DeviceChoice::One(_) => self.seen.as_ref(),
-            DeviceChoice::Several(groups) => groups.get(group).and_then(|group| group.seen.as_ref()),
-        };
+        let seen = |group: usize| self.known(group).map(|known| &known.range);
         let mut outside = Vec::new();
         for (number, group) in groups.iter().enumerate() {
             let given = Range { depth_max: Some(group.depth), ..Range::default() };

@@ -3,6 +3,7 @@
 use ioweir_core::Reason;
 use serde_json::{Map, Value as Json, json};
 
+use super::goal::{best, sentences};
 use super::metric::reservations_kept;
 use super::{ExperimentReport, Figure, METRICS, Metric, Summary, layers};
 use crate::document::{
@@ -25,6 +26,7 @@ pub fn document(report: &ExperimentReport) -> Result<Document, DocumentError> {
     let mut document = Document::new("ioweir simulate", title, &data(report)?)?;
     document.headline = headline(report);
     document.records = records(report);
+    sentences(report, &best(report)).into_iter().for_each(|sentence| document.text(sentence));
     report.meta.outside_of_calibration.iter().for_each(|outside| document.text(outside.as_str()));
     let runs_of_first_seeds =
         report.summaries.iter().filter_map(|summary| Some((name(report, summary), summary.cells.first()?)));
@@ -142,12 +144,17 @@ fn figures(summary: &Summary, class: Option<&str>) -> Map<String, Json> {
 
 /// One object: where it comes from, a result for each point and scheduler, the expectations.
 fn data(report: &ExperimentReport) -> Result<Json, DocumentError> {
-    Ok(json!({
+    let best = best(report);
+    let mut data = json!({
         "meta": serde_json::to_value(&report.meta)?,
         "interval_seconds": report.experiment.interval.nanos().as_seconds(),
         "results": report.summaries.iter().map(|summary| result(report, summary)).collect::<Vec<_>>(),
         "expectations": serde_json::to_value(&report.verdicts)?,
-    }))
+    });
+    if !best.is_empty() {
+        data["best"] = serde_json::to_value(best)?;
+    }
+    Ok(data)
 }
 
 fn result(report: &ExperimentReport, summary: &Summary) -> Json {

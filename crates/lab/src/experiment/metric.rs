@@ -105,6 +105,14 @@ pub const METRICS: &[Metric] = &[
         of_run: None,
     },
     Metric {
+        name: "read_latency_p99",
+        help: "99 of 100 reads took no longer",
+        is_time: true,
+        is_of_machines: false,
+        of_class: Some(|class, _| (class.reads > 0).then(|| seconds(class.read_latency_p99_nanos))),
+        of_run: None,
+    },
+    Metric {
         name: "latency_p999",
         help: "999 of 1000 requests took no longer",
         is_time: true,

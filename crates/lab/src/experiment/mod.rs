@@ -5,6 +5,7 @@ mod calibrated;
 mod document;
 mod expect;
 mod explain;
+mod goal;
 mod layers;
 mod machine;
 mod metric;

@@ -3,6 +3,7 @@
 use ioweir_config::{ChoiceError, SpecError};
 
 use super::Experiment;
+use crate::compare::Goal;
 use crate::document::quoted;
 use crate::run::RunError;
 
@@ -12,6 +13,9 @@ pub struct Overrides {
     /// Schedulers in the form `name[:parameter=value...]`.
     pub schedulers: Vec<String>,
     pub seeds: Vec<u64>,
+    /// The goal, and the class that counts for it.
+    pub goal: Option<Goal>,
+    pub of: Option<String>,
     /// Whether figures by stream are kept, whatever the experiment says.
     pub by_stream: bool,
     /// Whether requests past the end of a device are folded onto it, whatever the experiment says.
@@ -31,7 +35,9 @@ impl Overrides {
         if !self.seeds.is_empty() {
             experiment.seeds.clone_from(&self.seeds);
         }
-        if !self.schedulers.is_empty() || !self.seeds.is_empty() {
+        experiment.goal = self.goal.or(experiment.goal);
+        experiment.of = self.of.clone().or(experiment.of);
+        if *self != (Self { by_stream: self.by_stream, fold: self.fold, ..Self::default() }) {
             // Errors in flags have no place in a file.
             experiment = Experiment::parse("the flags", &experiment.to_toml())
                 .map_err(|error| SpecError { position: None, ..error })?;
@@ -56,6 +62,8 @@ impl Overrides {
             let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
             words.push(format!("--seed {}", seeds.join(",")));
         }
+        words.extend(self.goal.map(|goal| format!("--goal {goal}")));
+        words.extend(self.of.as_ref().map(|of| format!("--of {}", quoted(of))));
         if self.by_stream {
             words.push("--by stream".into());
         }

@@ -66,6 +66,7 @@ impl Experiment {
         self.check_classes()?;
         self.check_kept()?;
         self.check_expectations()?;
+        self.check_goal()?;
         let classes = self.classes.iter_mut().map(|class| &mut class.share);
         classes.chain(self.groups.iter_mut().map(|group| &mut group.share)).for_each(|share| share.fill_in(WEIGHT));
         Ok(self)

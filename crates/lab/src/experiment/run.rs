@@ -13,6 +13,7 @@ use super::spec::Experiment;
 use super::summary::Summary;
 use super::sweep::{self, Point};
 use crate::document::Provenance;
+use crate::gate::Judgement;
 use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, TraceMeta, Traffic, hexadecimal, only, record_all,
     run_all,
@@ -39,6 +40,9 @@ pub struct ExperimentMeta {
     /// The parts of classes that lie outside of the range in which a calibrated device was seen, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside_of_calibration: Vec<String>,
+    /// The decision of the gate on the models of the devices; absent without a goal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judgement: Option<Judgement>,
 }
 
 impl ExperimentMeta {
@@ -52,6 +56,7 @@ impl ExperimentMeta {
             spec_toml,
             traces,
             outside_of_calibration: Vec::new(),
+            judgement: None,
         }
     }
 
@@ -185,7 +190,8 @@ pub fn record(
 fn meta(experiment: &Experiment, origin: &Origin) -> Result<ExperimentMeta, RunError> {
     let outside_of_calibration = experiment.outside_of_calibration()?;
     let meta = ExperimentMeta::new(origin, experiment.to_toml(), traces(experiment)?);
-    Ok(ExperimentMeta { outside_of_calibration, ..meta })
+    let judgement = experiment.goal.map(|_| experiment.judgement()).transpose()?;
+    Ok(ExperimentMeta { outside_of_calibration, judgement, ..meta })
 }
 
 fn report(experiment: &Experiment, meta: ExperimentMeta, outcomes: Vec<Outcome>) -> ExperimentReport {

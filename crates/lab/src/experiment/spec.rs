@@ -8,7 +8,8 @@ use ioweir_core::cores::SCHEDULES;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
-use ioweir_device::calibration::Range;
+use crate::compare::Goal;
+use ioweir_device::standing::Calibrated;
 use ioweir_device::{Extent, ModelChoice};
 
 keys! {
@@ -41,9 +42,13 @@ keys! {
         /// the name of a preset or of a device file, or a device as in such a file: [device.tiered]; or several, a [[device]]
         /// each
         device: DeviceChoice = required,
-        /// the range of requests in which the device was seen: taken from a device file with a calibration, and what lies outside of
-        /// it is said
-        seen: Option<Range> = absent,
+        /// how the device was calibrated, with the range of requests in which it was seen: taken from a device file with a
+        /// calibration, and what lies outside of the range is said
+        seen: Option<Calibrated> = absent,
+        /// figure of each class by which the best scheduler is named: mean (latency) or read-p99
+        goal: Option<Goal> = absent,
+        /// the class that counts for the goal, or all; all but background work and those of the idle class if absent
+        of: Option<String> = absent,
         /// the cores that execute requests before and after their device; without this table that takes no time
         cores: Option<CoresSpec> = absent,
         /// whether figures by stream are kept: a client each, or a process of a trace whose streams the scheduler sees
@@ -77,8 +82,8 @@ keys! {
         depth: Option<u32> = absent,
         /// the scheduler of each, whatever the experiment compares: "mq-deadline"
         scheduler: Option<SchedulerChoice> = absent,
-        /// the range of requests in which it was seen, as for the whole experiment
-        seen: Option<Range> = absent,
+        /// how it was calibrated, as for the whole experiment
+        seen: Option<Calibrated> = absent,
     }
 }
 

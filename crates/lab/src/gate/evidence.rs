@@ -8,6 +8,7 @@ use ioweir_device::standing::Calibrated;
 use ioweir_device::validate::{Load, Measured, demerit, replay};
 use ioweir_device::{DeviceSpec, Standing, Verdict};
 use ioweir_trace::Record;
+use serde::{Deserialize, Serialize};
 
 use crate::document::quoted;
 
@@ -19,7 +20,7 @@ const CALIBRATE_MIN: u64 = 200;
 const ARM_NANOS_MIN: u64 = 1_000_000;
 
 /// The evidence that a trace holds about a model.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Whether the requests were generated, as there is no trace.
     pub is_generated: bool,
@@ -38,9 +39,9 @@ pub struct Evidence {
 }
 
 /// Latencies of a class of requests, in the trace and on the model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    pub class: &'static str,
+    pub class: String,
     /// The number of requests in the class.
     pub requests: u64,
     /// The mean latency in the trace.
@@ -52,7 +53,7 @@ pub struct Pair {
 }
 
 /// The trace as a source of measurements.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// The files, with the flags that say how they are read; empty if there are none.
     pub words: String,
@@ -206,7 +207,7 @@ fn pair(class: &'static str, operation: Option<Operation>, times: &[(Operation, 
     let modelled: Vec<u64> = own().map(|time| time.2).collect();
     let mean = |times: &[u64]| times.iter().map(|&nanos| nanos as f64).sum::<f64>() / times.len() as f64 / 1e9;
     (!measured.is_empty()).then(|| Pair {
-        class,
+        class: class.into(),
         requests: measured.len() as u64,
         measured_seconds: mean(&measured),
         modelled_seconds: mean(&modelled),

@@ -44,7 +44,7 @@ pub enum Decision {
 }
 
 /// A decision with its reasons.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Judgement {
     /// The permission.
     pub decision: Decision,

@@ -1,6 +1,6 @@
 //! Tests of the gate: its decision for every standing and for all evidence that a trace can give.
 
-use ioweir_device::calibration::{Range, Source as Measurement};
+use ioweir_device::calibration::{Part, Range, Source as Measurement};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,7 +13,7 @@ fn calibrated(verdict: Verdict) -> Standing {
     Standing::Calibrated(Calibrated {
         source: Measurement::Trace,
         name: "seen.trace".into(),
-        judged: "the second half",
+        judged: Part::SecondHalf,
         error_share: Some(0.1),
         verdict,
         range: Range::default(),
@@ -22,8 +22,13 @@ fn calibrated(verdict: Verdict) -> Standing {
 
 /// Evidence of a trace whose latencies the model misses by this factor.
 fn missed(factor: f64, requests: u64) -> Evidence {
-    let pair =
-        Pair { class: "reads", requests, measured_seconds: 1e-3, modelled_seconds: 1e-3 * factor, error_share: 0.1 };
+    let pair = Pair {
+        class: "reads".into(),
+        requests,
+        measured_seconds: 1e-3,
+        modelled_seconds: 1e-3 * factor,
+        error_share: 0.1,
+    };
     let source = Source { words: "a.trace".into(), latencies: requests, is_flash: false };
     Evidence { requests, pairs: vec![pair], source, ..Evidence::default() }
 }

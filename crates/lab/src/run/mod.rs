@@ -21,10 +21,11 @@ pub use traces::{KeptTrace, MIX_PREFIX, TraceFiles, meta_of, sha256, tell};
 
 pub use crate::document::{Origin, TraceMeta, hexadecimal};
 
+use ioweir_core::policy::Policy;
 use rayon::prelude::*;
 
 use crate::document::DocumentError;
-use crate::sim::{Failure, LoadError, Outcome, Unobserved};
+use crate::sim::{Failure, LoadError, Observer, Outcome, Unobserved};
 use ioweir_config::{ChoiceError, Complaint, SpecError, UnitError};
 use ioweir_trace::TraceError;
 
@@ -148,13 +149,27 @@ pub fn run_each<T: Send>(
     progress: &dyn Progress,
     keep: impl Fn(Outcome) -> T + Sync,
 ) -> Result<Vec<T>, RunError> {
+    run_each_under(jobs, progress, || Unobserved, |outcome, _| keep(outcome))
+}
+
+/// As [`run_each`], each job under an observer of its own.
+///
+/// # Errors
+/// As [`run_each`].
+pub fn run_each_under<O: Observer<Policy>, T: Send>(
+    jobs: &[Job],
+    progress: &dyn Progress,
+    observer: impl Fn() -> O + Sync,
+    keep: impl Fn(Outcome, O) -> T + Sync,
+) -> Result<Vec<T>, RunError> {
     progress.started(jobs.len());
     let kept: Vec<Result<T, RunError>> = jobs
         .par_iter()
         .map(|job| {
-            let (outcome, _) = job.run(false, progress, &mut Unobserved)?;
+            let mut observer = observer();
+            let (outcome, _) = job.run(false, progress, &mut observer)?;
             progress.finished(&outcome.scheduler);
-            Ok(keep(outcome))
+            Ok(keep(outcome, observer))
         })
         .collect();
     kept.into_iter().collect()

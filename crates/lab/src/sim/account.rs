@@ -8,7 +8,7 @@ use ioweir_core::{Dispatch, Nanos, Operation, Reason, Tag, Tier};
 use ioweir_device::Service;
 use ioweir_trace::Record;
 
-use super::{Latencies, Observer, Stay, Waits};
+use super::{Observer, Stay, Tally, Waits};
 
 /// A part of a request's latency, or of the time that a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +52,8 @@ type Sums = [u128; PARTS.len()];
 /// The account of the requests that were chosen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Account {
-    /// Requests that were done.
-    pub requests: u64,
-    pub latency_sum_nanos: u128,
-    /// The latencies of the reads among them.
-    pub reads: Latencies,
-    /// First arrival of the run to the last completion of one of them.
-    pub completion: Nanos,
+    /// What the requests got.
+    pub tally: Tally,
     /// The sum of latencies by part.
     latency: Sums,
     /// Reads by latency, with their parts.
@@ -75,11 +70,9 @@ impl Account {
     fn add(&mut self, stay: &Stay) {
         let latency_nanos = stay.completed.since(stay.arrival).0;
         let parts = parts_of(stay);
-        self.requests += 1;
-        self.latency_sum_nanos += u128::from(latency_nanos);
+        self.tally.add(stay.record.operation, latency_nanos);
         add(&mut self.latency, &parts);
         if stay.record.operation == Operation::Read {
-            self.reads.record(latency_nanos);
             let (count, sums) = self.by_latency.entry(rounded(latency_nanos)).or_default();
             *count += 1;
             add(sums, &parts);
@@ -89,15 +82,16 @@ impl Account {
     /// The mean latency by part, in seconds; the parts add up to the mean. `None` without requests.
     #[must_use]
     pub fn mean_parts(&self) -> Option<[f64; PARTS.len()]> {
-        (self.requests > 0).then(|| self.latency.map(|nanos| nanos as f64 / 1e9 / self.requests as f64))
+        let requests = self.tally.requests;
+        (requests > 0).then(|| self.latency.map(|nanos| nanos as f64 / 1e9 / requests as f64))
     }
 
     /// The 99 % quantile of the latency of reads by part, in seconds: in the proportions of the reads around it. The parts add up
     /// to the quantile. `None` without reads.
     #[must_use]
     pub fn read_p99_parts(&self) -> Option<[f64; PARTS.len()]> {
-        let count = self.reads.len();
-        let quantile = (count > 0).then(|| self.reads.quantile(0.99) as f64 / 1e9)?;
+        let count = self.tally.reads.len();
+        let quantile = (count > 0).then(|| self.tally.reads.quantile(0.99) as f64 / 1e9)?;
         let rank = (0.99 * count as f64).ceil();
         let (from, to) = (rank - 1.0 - NEAR_SHARE * count as f64, rank + NEAR_SHARE * count as f64);
         let (mut before, mut near) = (0.0, Sums::default());
@@ -294,7 +288,7 @@ impl<C: Fn(&Record, &mut dyn FnMut(usize))> Observer<Policy> for Accountant<C> {
             choose(&stay.record, &mut |set| {
                 if let Some(account) = accounts.get_mut(set) {
                     account.add(&stay);
-                    (account.completion, account.clock) = (clock.span(), *clock);
+                    (account.tally.completion, account.clock) = (clock.span(), *clock);
                 }
             });
         }

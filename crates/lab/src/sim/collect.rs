@@ -95,7 +95,9 @@ struct ClassCounters {
     counts: ClassOutcome,
     by_operation: [OperationCounters; Operation::ALL.len()],
     latency: Latencies,
-    step_latency: Latencies,
+    read_latency: Latencies,
+    /// Latencies of the current step: of reads, and of all others. A step's end adds them up, so that a request is recorded once.
+    step_latency: [Latencies; 2],
     step_sum_nanos: u64,
     /// Time in the device in the current step, and in the next.
     device_nanos: [u64; 2],
@@ -107,14 +109,20 @@ impl ClassCounters {
             counts: ClassOutcome { name: name.into(), clients, ..ClassOutcome::default() },
             by_operation: Default::default(),
             latency: Latencies::default(),
-            step_latency: Latencies::default(),
+            read_latency: Latencies::default(),
+            step_latency: Default::default(),
             step_sum_nanos: 0,
             device_nanos: [0; 2],
         }
     }
 
     fn end_step(&mut self, is_measured: bool) {
-        let latency = &mut self.step_latency;
+        let [reads, latency] = &mut self.step_latency;
+        if is_measured {
+            self.read_latency.add(reads);
+        }
+        latency.add(reads);
+        reads.clear();
         let requests = latency.len();
         self.counts.steps.push(Step {
             requests,
@@ -142,6 +150,7 @@ impl ClassCounters {
             latency_sum_nanos: u64::try_from(all.latency_sum_nanos).unwrap_or(u64::MAX),
             latency_p50_nanos: self.latency.quantile(0.5),
             latency_p99_nanos: self.latency.quantile(0.99),
+            read_latency_p99_nanos: self.read_latency.quantile(0.99),
             latency_p999_nanos: self.latency.quantile(0.999),
             latency_max_nanos: self.latency.max(),
             ..self.counts
@@ -320,6 +329,7 @@ impl Collector {
             && !self.window.has_steps()
         {
             only.latency = all.latency.clone();
+            only.read_latency = by_operation[Operation::Read as usize].latency.clone();
         }
         let tier = |tier: Tier| {
             let TierCounters { requests, service_nanos, busy_nanos, .. } = self.tiers[tier as usize];
@@ -458,7 +468,7 @@ impl Collector {
         let client = self.clients.client(stream);
         let class = &mut self.classes[self.clients.class(client)];
         if self.window.has_steps() {
-            class.step_latency.record(latency);
+            class.step_latency[usize::from(operation != Operation::Read)].record(latency);
             class.step_sum_nanos += latency;
         }
         if now < self.window.from {

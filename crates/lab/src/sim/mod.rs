@@ -23,6 +23,7 @@ mod records;
 mod replay;
 mod route;
 mod streams;
+mod tally;
 mod waits;
 mod watch;
 
@@ -44,4 +45,5 @@ pub use outcome::{
 };
 pub use replay::simulate;
 pub use route::Route;
+pub use tally::{Tally, Teller};
 pub use waits::{Stay, Waits};

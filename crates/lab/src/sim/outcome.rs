@@ -136,6 +136,8 @@ pub struct ClassOutcome {
     pub latency_p50_nanos: u64,
     /// 99 of 100 took no longer.
     pub latency_p99_nanos: u64,
+    /// 99 of 100 of the reads took no longer.
+    pub read_latency_p99_nanos: u64,
     /// 999 of 1000 took no longer.
     pub latency_p999_nanos: u64,
     /// The longest.

@@ -13,9 +13,12 @@ use sha2::{Digest, Sha256};
 use toml::Value;
 
 use super::spec::{Axis, CELLS_MAX, Kind, Sweep, place};
-use crate::compare::{Comparison, Depth, Found, Goal};
+use crate::compare::{Comparison, Depth, Found, Goal, Ground, Grounds, Who};
 use crate::experiment::{Experiment, assign, jobs};
-use crate::run::{Job, Origin, RunError, TraceFiles, TraceMeta, Traffic};
+use crate::gate::Witness;
+use crate::run::{Job, Origin, RunError, Silent, TraceFiles, TraceMeta, Traffic};
+use crate::sim::Load;
+use ioweir_device::{DeviceSpec, Standing};
 
 /// The name of a cell: the beginning of a SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,8 +62,29 @@ pub struct Cells {
     metas: Mutex<BTreeMap<(String, Vec<PathBuf>), TraceMeta>>,
     /// Strings that change with the code of policies from outside, by the policy's name.
     codes: Mutex<BTreeMap<&'static str, String>>,
+    /// What was seen of traces, by name and volume.
+    looks: Mutex<BTreeMap<(String, String), Arc<Look>>>,
+    /// The pairs of a trace and a device that cells have, by their names.
+    pairs: Mutex<BTreeMap<[String; 3], Pair>>,
     /// The point that was asked for last: the next cell is often at the same.
     last: Mutex<Option<(usize, Arc<Resolved>)>>,
+}
+
+/// What was seen of a trace, and the names of its streams.
+#[derive(Debug)]
+struct Look {
+    witness: Witness,
+    streams: Vec<String>,
+}
+
+/// A trace and a device that cells bring together.
+#[derive(Clone, Debug)]
+struct Pair {
+    trace: Arc<TraceFiles>,
+    device: (Arc<DeviceSpec>, String),
+    comparison: Comparison,
+    depth_max: u32,
+    is_recorded: bool,
 }
 
 /// A sweep with every cell resolved and named: nothing in it can be unknown any more.
@@ -129,8 +153,8 @@ impl Cells {
     #[must_use]
     pub fn new(sweep: Sweep, origin: &Origin) -> Self {
         let origin = origin.clone();
-        let (found, metas, codes, last) = Default::default();
-        Self { sweep, origin, found, metas, codes, last }
+        let (found, metas, codes, looks, pairs, last) = Default::default();
+        Self { sweep, origin, found, metas, codes, looks, pairs, last }
     }
 
     /// The whole sweep as TOML, from which another process makes the same cells.
@@ -223,7 +247,68 @@ impl Cells {
 
     fn names_at(&self, point: usize) -> Result<Vec<Name>, RunError> {
         let resolved = self.resolved(&self.sweep.lists, &self.sweep.at(point))?;
+        resolved.comparison.iter().for_each(|comparison| self.pair(comparison, &resolved.jobs));
         resolved.jobs.iter().map(|job| self.name(job, resolved.comparison.as_ref())).collect()
+    }
+
+    /// Remembers which traces meet which devices.
+    fn pair(&self, comparison: &Comparison, jobs: &[Job]) {
+        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        for job in jobs {
+            let Traffic::Trace(trace, load) = &job.traffic else { continue };
+            let key = [trace.name(), trace.volume().to_owned(), job.device_name.clone()];
+            let pair = pairs.entry(key).or_insert_with(|| Pair {
+                trace: Arc::clone(trace),
+                device: (Arc::clone(&job.device), job.device_name.clone()),
+                comparison: comparison.clone(),
+                depth_max: 0,
+                is_recorded: false,
+            });
+            pair.depth_max = pair.depth_max.max(job.limits.depth);
+            pair.is_recorded |= *load == Load::RECORDED;
+        }
+    }
+
+    /// The goal by which the best is chosen: that of the comparison, if it is one of all.
+    pub(super) fn goal(&self) -> Goal {
+        let goal = self.sweep.base.get("goal").and_then(Value::as_str);
+        goal.and_then(|goal| goal.parse().ok()).unwrap_or_default()
+    }
+
+    /// The ground of recommendations for each pair of a trace and a device that the named cells have.
+    ///
+    /// # Errors
+    /// [`RunError`] if a trace cannot be read.
+    pub(super) fn grounds(&self) -> Result<Vec<Ground>, RunError> {
+        let pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let ground = |pair: &Pair| {
+            let Pair { trace, device, comparison, depth_max, is_recorded } = pair;
+            let look = self.look(trace)?;
+            let who = Who::new((comparison.goal, comparison.of.as_deref()), false, &look.witness, &look.streams)?;
+            let grounds = Grounds { comparison, trace, witness: &look.witness, who: &who };
+            grounds.of(device, &Standing::load(&device.1)?, Some(*depth_max), *is_recorded)
+        };
+        pairs.values().map(ground).collect()
+    }
+
+    /// The requests of a trace that count for the goal.
+    pub(super) fn who(&self, trace: &TraceFiles, comparison: &Comparison) -> Result<Who, RunError> {
+        let look = self.look(trace)?;
+        // A goal that is chosen later may be that of some of the requests.
+        Who::new((Goal::Completion, comparison.of.as_deref()), false, &look.witness, &look.streams)
+    }
+
+    /// What there is to see of a trace, which is read once.
+    fn look(&self, trace: &TraceFiles) -> Result<Arc<Look>, RunError> {
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (trace.name(), trace.volume().to_owned());
+        if let Some(look) = looks.get(&key) {
+            return Ok(Arc::clone(look));
+        }
+        let (witness, streams) = trace.witness(&Silent)?;
+        let look = Arc::new(Look { witness, streams });
+        looks.insert(key, Arc::clone(&look));
+        Ok(look)
     }
 
     /// The hash of everything that the run depends on.
@@ -237,6 +322,8 @@ impl Cells {
             (Traffic::Classes(experiment), _) => {
                 let alone = Experiment {
                     title: String::new(),
+                    goal: None,
+                    of: None,
                     schedulers: vec![job.scheduler],
                     seeds: vec![job.seed],
                     ..(**experiment).clone()
@@ -359,5 +446,5 @@ const TRIED_MAX: usize = 100;
 pub(super) struct Resolved {
     pub(super) jobs: Vec<Job>,
     /// The comparison that the runs belong to.
-    comparison: Option<Comparison>,
+    pub(super) comparison: Option<Comparison>,
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cells::{Name, Place, Plan};
 use super::making::{Made, on_threads};
+use crate::compare::{Goal, Ground};
 use crate::document::parquet::{Read, read};
 use crate::document::{Table, TraceMeta};
 use crate::run::{Progress, RunError};
@@ -33,7 +34,7 @@ const REPORTED_MAX: usize = 10;
 const TAKING_THREADS_MAX: usize = 8;
 
 /// The description of a sweep that its folder keeps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct About {
     layout: u32,
     pub(super) version: String,
@@ -45,6 +46,12 @@ pub(super) struct About {
     pub(super) traces: Vec<TraceMeta>,
     /// Names of the swept keys.
     pub(super) keys: Vec<String>,
+    /// The goal of a comparison, by which the best is chosen.
+    #[serde(default)]
+    pub(super) goal: Goal,
+    /// The standing of each device model, and what each trace shows of it.
+    #[serde(default)]
+    pub(super) grounds: Vec<Ground>,
     /// Names of all cells, in order.
     pub(super) cells: Vec<String>,
 }
@@ -180,6 +187,8 @@ impl Folder {
             spec_toml: sweep.to_toml(),
             traces: plan.resolved.traces(),
             keys: sweep.axes.iter().map(|axis| axis.key.clone()).collect(),
+            goal: plan.resolved.goal(),
+            grounds: plan.resolved.grounds()?,
             cells: plan.names.iter().map(Name::to_string).collect(),
         };
         let failed = |error: &io::Error| RunError::Store(format!("{}: {}", path.display(), plain(error)));

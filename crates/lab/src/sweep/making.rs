@@ -4,9 +4,11 @@ use rayon::prelude::*;
 
 use super::cells::{Cells, Name, Place};
 use super::rows;
+use crate::compare::Comparison;
 use crate::document::parquet::written;
-use crate::run::{Progress, RunError};
-use crate::sim::Unobserved;
+use crate::run::{Job, Progress, RunError, Traffic};
+use crate::sim::{Outcome, Tally, Teller, Unobserved};
+use ioweir_trace::Record;
 
 /// The result of running a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +48,11 @@ impl Cells {
         places.into_par_iter().try_for_each(|place| {
             let (name, job) = (place.name, resolved.jobs.get(place.run));
             let job = job.ok_or_else(|| RunError::Value(format!("the sweep has no cell {name}")))?;
-            let part = match job.run(false, progress, &mut Unobserved) {
-                Ok((outcome, _)) => {
+            let part = match self.run_cell(job, resolved.comparison.as_ref(), progress) {
+                Ok((outcome, counted)) => {
                     let text = name.to_string();
                     let about = [&[("cell", text.as_str())], &about[..]].concat();
-                    let part = written(&rows::rows(name, job, &outcome, &set), &about);
+                    let part = written(&rows::rows(name, job, &outcome, counted.as_ref(), &set), &about);
                     Ok(part.map_err(|error| RunError::Store(error.to_string()))?)
                 }
                 Err(RunError::Stopped) => return Err(RunError::Stopped),
@@ -60,6 +62,27 @@ impl Cells {
             progress.finished(&job.scheduler.to_string());
             Ok(())
         })
+    }
+}
+
+impl Cells {
+    /// Runs a cell, and tallies the requests that count for the goal where not all do.
+    fn run_cell(
+        &self,
+        job: &Job,
+        comparison: Option<&Comparison>,
+        progress: &dyn Progress,
+    ) -> Result<(Outcome, Option<(String, Tally)>), RunError> {
+        let who = match (&job.traffic, comparison) {
+            (Traffic::Trace(trace, _), Some(comparison)) => Some(self.who(trace, comparison)?),
+            _ => None,
+        };
+        let Some((who, words)) = who.and_then(|who| who.words.clone().map(|words| (who, words))) else {
+            return Ok((job.run(false, progress, &mut Unobserved)?.0, None));
+        };
+        let mut teller = Teller::new(|record: &Record| who.counts(record));
+        let (outcome, _) = job.run(false, progress, &mut teller)?;
+        Ok((outcome, Some((words, teller.tally))))
     }
 }
 

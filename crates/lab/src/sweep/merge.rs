@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use super::folder::{Folder, State, Status};
-use super::rows::RUN;
+use super::rows::{COUNTED, RUN, column};
+use crate::compare::Goal;
 use crate::document::{Cell, Column, Table, Value};
 use crate::run::RunError;
 
@@ -73,9 +74,14 @@ impl Folder {
     }
 }
 
-/// The column by which the best is chosen where none is named.
-#[must_use]
-pub fn default_metric(table: &Table) -> &'static str {
+/// The column of a goal. Cells of a comparison may have one of the requests that count; classes of an experiment end together, so
+/// that their p99 stands for the goals of a whole run.
+pub(super) fn default_metric(table: &Table, goal: Goal, is_counted: bool) -> String {
     let is_there = |name: &str| table.columns.iter().any(|column| column.name == name);
-    if is_there("class") { "latency_p99_seconds" } else { "completion_seconds" }
+    let counted = format!("{COUNTED}{}", column(goal));
+    match goal {
+        Goal::Completion | Goal::Busy if is_there("class") => "latency_p99_seconds".into(),
+        _ if is_counted && is_there(&counted) => counted,
+        _ => column(goal).into(),
+    }
 }

@@ -16,6 +16,7 @@ mod cells;
 mod document;
 mod figures;
 mod folder;
+mod gates;
 mod groups;
 mod making;
 mod merge;
@@ -26,8 +27,8 @@ mod spec;
 mod tests;
 
 pub use cells::{Cells, Name, Place, Plan};
-pub use document::document;
+pub use document::{By, document};
 pub use folder::{Failed, Folder, Missing, Ran, Running, Shard, Status};
 pub use making::{Made, on_threads};
-pub use merge::{Merged, default_metric};
+pub use merge::Merged;
 pub use spec::{Sweep, SweepSpec, key_tables};

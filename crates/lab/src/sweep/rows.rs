@@ -3,11 +3,11 @@
 use toml::Value as Toml;
 
 use super::cells::Name;
-use crate::compare::record;
+use crate::compare::{Goal, record};
 use crate::document::{Cell, Column, Table, Value};
 use crate::experiment::{METRICS, Metric, metric_key};
 use crate::run::{Job, Traffic};
-use crate::sim::Outcome;
+use crate::sim::{Outcome, Tally};
 
 /// The column of the cell's name.
 pub(super) const CELL: &str = "cell";
@@ -17,9 +17,15 @@ pub(super) const RUN: [&str; 9] = [CELL, "trace", "volume", "device", "load", "d
 pub(super) const RESAMPLED: &str = "resampled";
 
 /// The rows of a finished cell: one for each class of clients, or one where it is of a comparison.
-pub(super) fn rows(name: Name, job: &Job, outcome: &Outcome, set: &[(&str, &Toml)]) -> Table {
+pub(super) fn rows(
+    name: Name,
+    job: &Job,
+    outcome: &Outcome,
+    counted: Option<&(String, Tally)>,
+    set: &[(&str, &Toml)],
+) -> Table {
     let mut table = match &job.traffic {
-        Traffic::Trace(..) => of_comparison(outcome),
+        Traffic::Trace(..) => of_comparison(outcome, counted),
         Traffic::Classes(_) => of_experiment(outcome),
     };
     let keys = set.iter().map(|(key, value)| ((*key).to_owned(), cell(value)));
@@ -45,8 +51,30 @@ fn cell(value: &Toml) -> Cell {
     }
 }
 
-fn of_comparison(outcome: &Outcome) -> Table {
+/// The column of a goal's value for all requests, and the beginning of the name of that for those that count.
+pub(super) const fn column(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Completion => "completion_seconds",
+        Goal::Mean => "latency_mean_seconds",
+        Goal::ReadP99 => "read_latency_p99_seconds",
+        Goal::Busy => "busy_seconds",
+    }
+}
+pub(super) const COUNTED: &str = "counted_";
+
+fn of_comparison(outcome: &Outcome, counted: Option<&(String, Tally)>) -> Table {
     let mut table = record(outcome, &RUN);
+    if let Some((words, tally)) = counted {
+        let mut add = |name: String, cell: Cell| {
+            table.columns.push(Column::text(name));
+            table.rows.iter_mut().for_each(|row| row.push(cell.clone()));
+        };
+        add("counted".into(), Cell::from(words));
+        add(format!("{COUNTED}requests"), tally.requests.into());
+        for goal in Goal::ALL.into_iter().filter(|goal| *goal != Goal::Busy) {
+            add(format!("{COUNTED}{}", column(goal)), goal.of_tally(tally).into());
+        }
+    }
     table.columns.push(Column::text(RESAMPLED));
     table.rows.iter_mut().for_each(|row| row.push(outcome.is_sample.into()));
     table

@@ -34,7 +34,7 @@ fn run(folder: &Path, plan: &Plan, shard: &str, threads: usize) -> Ran {
 /// The merged document in every form.
 fn merged(folder: &Path) -> Vec<Vec<u8>> {
     let folder = Folder::open(folder).unwrap();
-    let document = document(&folder, folder.merge(false).unwrap(), None).unwrap();
+    let document = document(&folder, folder.merge(false).unwrap(), By::default()).unwrap();
     FORMS.iter().map(|form| form.render(&document).unwrap()).collect()
 }
 
@@ -256,7 +256,7 @@ fn failing_cell_is_reported_others_go_on() {
     let error = opened.merge(false).unwrap_err().to_string();
     assert!(error.contains("0 of 2 cells are missing and 1 failed"), "{error}");
     let partial = opened.merge(true).unwrap();
-    let document = document(&opened, partial, None).unwrap();
+    let document = document(&opened, partial, By::default()).unwrap();
     assert_eq!(document.records.rows.len(), 1);
     assert!(document.headline.contains("1 of 2 cells are not in it"), "{}", document.headline);
     assert_eq!(run(&runs, &plan, "1/1", 1).failed_count, 1, "it is tried again");
@@ -384,7 +384,10 @@ fn best_of_each_group_is_over_seeds() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &plan(&format!("{EXPERIMENT}{AXES}")), "1/1", 2);
     let opened = Folder::open(folder.path()).unwrap();
-    let about = |metric: &str| document(&opened, opened.merge(false).unwrap(), Some(metric));
+    let about = |metric: &str| {
+        let by = By { metric: Some(metric), ..By::default() };
+        document(&opened, opened.merge(false).unwrap(), by)
+    };
     let page = about("iops").unwrap();
     assert!(page.headline.starts_with("iops is highest with "), "{}", page.headline);
     assert!(page.headline.contains("of 12 groups, means of 2 seeds with 95 % intervals"), "{}", page.headline);
@@ -407,4 +410,61 @@ fn best_of_each_group_is_over_seeds() {
     assert_eq!(figure.charts[0].series[0].band.len(), 3);
     let error = about("iopss").unwrap_err().to_string();
     assert!(error.contains("`iopss`") && error.contains("did you mean") && error.contains("iops"), "{error}");
+}
+
+/// The merged document of a comparison as JSON and as text.
+fn compared(keys: &str, by: By<'_>) -> (serde_json::Value, String) {
+    let folder = TempDir::new().unwrap();
+    let plan = plan(&format!("[comparison]\n{keys}"));
+    run(folder.path(), &plan, "1/1", 2);
+    let folder = Folder::open(folder.path()).unwrap();
+    let document = document(&folder, folder.merge(false).unwrap(), by).unwrap();
+    let form = FORMS.iter().find(|form| form.suffix == "json").unwrap();
+    (serde_json::from_slice(&form.render(&document).unwrap()).unwrap(), document.to_terminal(false))
+}
+
+#[test]
+fn nothing_is_recommended_on_a_contradicted_model() {
+    let file = |cpu: u32| format!("{}/../../traces/oltp/oltp.blktrace.{cpu}.gz", env!("CARGO_MANIFEST_DIR"));
+    let keys = format!(
+        "traces = [{:?}, {:?}]\ndevice = \"hdd\"\nschedulers = [\"none\", \"mq-deadline\"]\n",
+        file(0),
+        file(1)
+    );
+    let (json, text) = compared(&keys, By::default());
+    assert_eq!(json["gate"][0]["judgement"]["decision"], "calibrate", "{}", json["gate"]);
+    assert!(text.contains("No recommendation in 1 of 1") && text.contains("calibrate first"), "{text}");
+    assert!(text.contains("Calibrate first: ioweir calibrate "), "{text}");
+}
+
+#[test]
+fn the_best_is_that_of_the_requests_that_count() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("scrub.ftrace");
+    let line = |number: u64, class: &str, sector: u64| {
+        format!(
+            "p-{} [000] ..... 1.{:06}: block_rq_insert: 8,0 R 4096 () {sector} + 8 {class} [p]",
+            number % 2,
+            number * 100
+        )
+    };
+    let lines: Vec<String> = (0..200)
+        .map(|number| {
+            line(number, if number % 2 == 0 { "idle,0,7" } else { "be,0,4" }, number * 7_777_777 % 100_000_000)
+        })
+        .collect();
+    fs::write(&path, format!("# tracer: nop\n{}\n", lines.join("\n"))).unwrap();
+    let keys = format!(
+        "traces = [{path:?}]\nevent = \"insert\"\ndevice = \"hdd\"\nschedulers = [\"none\", \"mq-deadline\"]\ngoal = \"read-p99\"\n"
+    );
+    let (json, text) = compared(&keys, By::default());
+    let row = &json["rows"][0];
+    assert_eq!(row["counted"], "requests that are not of the idle class", "{row}");
+    assert_eq!(row["counted_requests"], 100, "{row}");
+    assert!(row["counted_read_latency_p99_seconds"] != row["read_latency_p99_seconds"], "{row}");
+    assert!(text.contains("counted_read_latency_p99_seconds is lowest"), "{text}");
+    let of_all = By { of: Some("all"), goal: "mean".parse().ok(), ..By::default() };
+    assert!(compared(&keys, of_all).1.contains("\nlatency_mean_seconds is lowest"), "all count");
+    let every = compared(&format!("{keys}of = \"all\"\n"), By::default()).0;
+    assert!(every["rows"][0]["counted"].is_null(), "{}", every["rows"][0]);
 }

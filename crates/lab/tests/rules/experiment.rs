@@ -349,7 +349,7 @@ const MACHINE: &str = "duration = \"1s\"\nschedulers = [\"fifo\"]\n[cores]\nwork
 fn key_table_and_keys_agree() {
     // A file with every key; what serde knows and the table does not, or the other way round, shows here.
     let text = busy("mclock")
-        .replacen("duration", "title = \"t\"\nseen = { depth_max = 8 }\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\nfold = true\nby_stream = true\ncapacity = \"1M/s\"\nduration", 1)
+        .replacen("duration", "title = \"t\"\nseen = { source = \"trace\", name = \"a\", judged = \"second_half\", verdict = \"inside\", range = { depth_max = 8 } }\ngoal = \"mean\"\nof = \"open\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\nfold = true\nby_stream = true\ncapacity = \"1M/s\"\nduration", 1)
         .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlatency = \"1s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
         .replace("name = \"closed\"", "name = \"closed\"\npriority = \"idle\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
         .replace(
@@ -367,7 +367,7 @@ fn key_table_and_keys_agree() {
     };
     note("", &table);
     // Devices, cores and background work are of another kind of file.
-    let machine: toml::Table = parse(&MACHINE.replacen("[[device]]", "[[device]]\nseen = { depth_max = 8 }", 1))
+    let machine: toml::Table = parse(&MACHINE.replacen("[[device]]", "[[device]]\nseen = { source = \"trace\", name = \"a\", judged = \"second_half\", verdict = \"inside\", range = { depth_max = 8 } }", 1))
         .to_toml()
         .parse()
         .expect("TOML");
@@ -543,5 +543,43 @@ proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in "(duration|depth|class|sweep|\\[|\\]|=|\"|[a-z0-9. \n]){0,60}") {
         let _ = Experiment::parse("test.toml", &text);
+    }
+}
+
+/// A database and a backup of the idle class on a disk, under these keys.
+fn pair(keys: &str) -> String {
+    format!(
+        "duration = \"4s\"\nschedulers = [\"none\", \"mq-deadline\"]\ndevice = \"hdd\"\n{keys}[[class]]\nname = \"db\"\nrate = \"30/s\"\n\
+         [[class]]\nname = \"backup\"\nbacklog = 8\nsize = \"256KiB\"\nsequential = 1.0\npriority = \"idle\"\n"
+    )
+}
+
+#[test]
+fn goals_are_by_class_and_pass_the_gate() {
+    let said = |keys: &str| {
+        let report = run(&parse(&pair(keys)), &origin(), &Silent).expect("it runs");
+        let document = document(&report).expect("a document");
+        let form = FORMS.iter().find(|form| form.suffix == "json").expect("JSON");
+        let json: serde_json::Value = serde_json::from_slice(&form.render(&document).expect("JSON")).expect("JSON");
+        (json, document.to_terminal(false))
+    };
+    let (json, text) = said("goal = \"read-p99\"\n");
+    let best = json["best"].as_array().expect("a list");
+    assert_eq!(best.len(), 1, "the idle class does not count: {best:?}");
+    assert_eq!((&best[0]["class"], &best[0]["best"]), (&"db".into(), &serde_json::json!(["mq-deadline"])), "{best:?}");
+    assert!(text.contains("By the p99 of reads of db mq-deadline is best"), "{text}");
+    assert!(text.contains("Take it with care: the requests are generated"), "{text}");
+    assert!(text.contains("as in a Hadoop node (of about 2008)"), "the preset is described: {text}");
+    let of = |of: &str| said(&format!("goal = \"mean\"\nof = \"{of}\"\n")).0["best"].clone();
+    assert_eq!(of("all").as_array().map(Vec::len), Some(2));
+    assert_eq!(of("backup")[0]["class"], "backup");
+    assert!(said("").0["best"].is_null(), "nothing is recommended without a goal");
+    for (keys, problem) in [
+        ("goal = \"busy\"\n", "expected: mean or read-p99"),
+        ("of = \"db\"\n", "there is no goal"),
+        ("goal = \"mean\"\nof = \"dbb\"\n", "`dbb`"),
+    ] {
+        let error = Experiment::parse("test.toml", &pair(keys)).expect_err(problem).to_string();
+        assert!(error.contains(problem), "{problem}: {error}");
     }
 }

@@ -14,8 +14,13 @@ fn command_says_differences_and_reads_back() {
         "ioweir compare 'my trace' ./-x --device hdd --scheduler noop,bid-hdd:wait=2ms --load recorded --no-merge \
          --depth 1,4 --seed 0"
     );
-    let overrides =
-        Overrides { schedulers: vec!["wfq".into(), "noop".into()], seeds: vec![3, 4], by_stream: true, fold: true };
+    let overrides = Overrides {
+        schedulers: vec!["wfq".into(), "noop".into()],
+        seeds: vec![3, 4],
+        by_stream: true,
+        fold: true,
+        ..Overrides::default()
+    };
     assert_eq!(
         overrides.command("a b.toml"),
         "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream --fold"
@@ -29,7 +34,8 @@ fn overriding_values_are_checked_like_own() {
     let experiment = Experiment::parse("e", text).unwrap();
     let with = |schedulers: &[&str], seeds: &[u64]| {
         let schedulers = schedulers.iter().map(ToString::to_string).collect();
-        Overrides { schedulers, seeds: seeds.to_vec(), by_stream: true, fold: false }.apply(experiment.clone())
+        Overrides { schedulers, seeds: seeds.to_vec(), by_stream: true, ..Overrides::default() }
+            .apply(experiment.clone())
     };
     let changed = with(&["noop"], &[3, 4]).unwrap();
     assert_eq!(

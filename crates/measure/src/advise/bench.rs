@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use ioweir_trace::Record;
+
 use super::space::{Candidate, Setup};
 use ioweir_lab::compare::Goal;
+use ioweir_lab::compare::Who;
 use ioweir_lab::compare::numbers as n;
-use ioweir_lab::run::{Job, Progress, RunError, TraceFiles, Traffic, run_each};
-use ioweir_lab::sim::{Load, Outcome, Window};
+use ioweir_lab::run::{Job, Progress, RunError, TraceFiles, Traffic, run_each, run_each_under};
+use ioweir_lab::sim::{Load, Outcome, Tally, Teller, Window};
 
 /// The loads of every run: the recorded one, and a closed loop.
 pub(super) const LOADS: usize = 2;
@@ -28,9 +31,15 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    pub(super) fn of(outcome: &Outcome) -> Self {
+    /// The figures of a run; the goals are those of the tallied requests, if only some count.
+    pub(super) fn of(outcome: &Outcome, tally: Option<&Tally>) -> Self {
+        let value = |goal: Goal| match tally {
+            // The device's work is for everybody.
+            Some(tally) if goal != Goal::Busy => goal.of_tally(tally),
+            _ => goal.of_run(outcome),
+        };
         Self {
-            values: Goal::ALL.map(|goal| goal.of_run(outcome)),
+            values: Goal::ALL.map(value),
             throughput: n::throughput(outcome).unwrap_or(0.0),
             fast_share: n::fast_share(outcome),
             busy_share: n::busy_share(outcome),
@@ -61,12 +70,15 @@ pub(super) fn score(goal: Goal, own: &Measures, other: &Measures) -> f64 {
 }
 
 /// The settings that all runs share.
+#[derive(Clone)]
 pub(super) struct Bench<'a> {
     /// The queue and the device with nothing set.
     pub(super) base: Setup,
     pub(super) device_name: String,
     pub(super) loads: [Load; LOADS],
     pub(super) lenient: bool,
+    /// The requests that count for the goal.
+    pub(super) who: &'a Who,
     pub(super) progress: &'a dyn Progress,
 }
 
@@ -107,7 +119,13 @@ impl Bench<'_> {
 
     /// Runs jobs that [`Self::jobs`] made.
     pub(super) fn run(&self, jobs: &[Job]) -> Result<Vec<Measures>, RunError> {
-        let measured = run_each(jobs, &Within(self.progress), |outcome| Measure::of(&outcome))?;
+        let progress = Within(self.progress);
+        let measured = if self.who.words.is_none() {
+            run_each(jobs, &progress, |outcome| Measure::of(&outcome, None))?
+        } else {
+            let teller = || Teller::new(|record: &Record| self.who.counts(record));
+            run_each_under(jobs, &progress, teller, |outcome, told| Measure::of(&outcome, Some(&told.tally)))?
+        };
         Ok(measured.as_chunks::<LOADS>().0.to_vec())
     }
 }

@@ -1,7 +1,7 @@
 //! Judges candidates by the half of the trace that the search did not see, by rounds and paired differences.
 //!
 //! A round draws a sample of that half by the local block bootstrap, a seed for the device, and, where the device was calibrated,
-//! a device from the intervals of its parameters. Every candidate runs in every round, so differences are paired. The interval
+//! one of the devices that explain its measurement nearly as well. Every candidate runs in every round, so differences are paired. The interval
 //! of a difference is its mean over the rounds, plus and minus a number of standard deviations that makes all intervals of
 //! one load hold together in 95 of 100 cases (Bonferroni).
 

@@ -6,6 +6,7 @@ use super::bench::{CLOSED, RECORDED};
 use super::confirm::{Change, Verdict};
 use super::host::Step;
 use super::own_error::ClassError;
+use super::pauses::Paused;
 use super::report::Report;
 use ioweir_device::Standing;
 use ioweir_lab::compare::Goal;
@@ -14,6 +15,8 @@ use ioweir_lab::gate::Decision;
 #[derive(Serialize)]
 pub(super) struct Advice {
     goal: Goal,
+    /// The requests that count, if not everybody's.
+    of: Option<String>,
     device: String,
     loads: [String; 2],
     requests_read: u64,
@@ -35,6 +38,8 @@ pub(super) struct Advice {
     reason: Option<String>,
     pub(super) candidates: Vec<Row>,
     pub(super) changes: Vec<Lowest>,
+    /// The closed loop with other think times.
+    think_times: Vec<Paused>,
     front: Vec<Point>,
     settings: Vec<Setting>,
 }
@@ -90,6 +95,7 @@ impl Advice {
         let name = |at: usize| rounds.candidates[at].to_string();
         Self {
             goal: spec.goal,
+            of: report.of.clone(),
             device: spec.device.clone(),
             loads: report.loads.map(|load| load.to_string()),
             requests_read: pieces.read,
@@ -109,6 +115,7 @@ impl Advice {
             reason: report.reason.clone(),
             candidates: rows(report),
             changes: lowest(report),
+            think_times: report.pauses.clone(),
             front: report
                 .front
                 .iter()

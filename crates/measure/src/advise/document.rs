@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use super::confirm::{Change, Verdict};
 use super::data::{Advice, Lowest, Row};
 use super::own_error::ClassError;
+use super::pauses::Paused;
 use super::report::Report;
 use ioweir_lab::compare::{and_list, percent};
 use ioweir_lab::document::{
@@ -33,6 +34,9 @@ pub(super) fn document(report: &Report<'_>, origin: &Origin) -> Result<Document,
     if let Some(reason) = &report.reason {
         document.text(format!("Why: {reason}."));
     }
+    if let Some(of) = &report.of {
+        document.text(format!("The goal is that of {of}. --of says whose count."));
+    }
     document.text(by_load(report, &rows));
     if !report.steps.is_empty() {
         document.push(steps(report));
@@ -43,6 +47,8 @@ pub(super) fn document(report: &Report<'_>, origin: &Origin) -> Result<Document,
     });
     document.push(would_change(report, &data.changes));
     document.text(changes_text(report, &data.changes));
+    document.push(think_times(report));
+    document.text(think_text(report));
     push_front(&mut document, report);
     document.push(settings(report));
     document.push(own_error(report));
@@ -81,7 +87,7 @@ fn headline(report: &Report<'_>, rows: &[Row]) -> String {
         return format!(
             "Set {}: {} is {} less than with {leave} ({}), best in {} of {} rounds on requests that the search did not see.",
             row.candidate,
-            goal.noun(),
+            report.noun(goal),
             percent(-row.both.mean),
             savings(row.both),
             row.best_rounds,
@@ -98,7 +104,7 @@ fn headline(report: &Report<'_>, rows: &[Row]) -> String {
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     format!(
         "Leave it ({leave}): nothing else is shown to be better by {} on requests that the search did not see. Of {others} judged, {}.",
-        goal.noun(),
+        report.noun(goal),
         and_list(&parts)
     )
 }
@@ -125,7 +131,7 @@ fn certainty(report: &Report<'_>) -> String {
         text = "No trace was given: this is advice for generated traffic, not for yours.".into();
     }
     text += if report.is_calibrated {
-        " Each round draws another device from the intervals of its calibration."
+        " Each round draws one of the devices that explain its calibration nearly as well."
     } else {
         " The device has no calibration, so how far its parameters are known is not in the intervals."
     };
@@ -257,7 +263,7 @@ fn changes_text(report: &Report<'_>, lowest: &[Lowest]) -> String {
     let others: Vec<String> = lowest
         .iter()
         .filter(other)
-        .map(|row| format!("{} by {} under {}", row.label, row.goal.noun(), row.load))
+        .map(|row| format!("{} by {} under {}", row.label, report.noun(row.goal), row.load))
         .collect();
     let others: Vec<&str> = others.iter().map(String::as_str).collect();
     let mut text = match others.len() {
@@ -270,6 +276,55 @@ fn changes_text(report: &Report<'_>, lowest: &[Lowest]) -> String {
         text += &format!(" In {losses} of {} {drawn} the advice is not better than leaving it.", report.rounds.count());
     }
     text
+}
+
+/// The closed loop with other think times.
+fn think_times(report: &Report<'_>) -> Table {
+    let columns = [
+        Column::seconds("think time"),
+        Column::text("lowest"),
+        Column::digits("change", 1).unit("%"),
+        Column::digits("the advice", 1).unit("%"),
+    ];
+    let mut table = Table::new("With other think times", columns).caption(format!(
+        "By {} in the closed loop, relative to leaving it, if a stream takes so long from what was done to its next request.",
+        report.noun(report.spec.goal)
+    ));
+    for paused in &report.pauses {
+        let change = |change: Change| if change.mean == 0.0 { Cell::from(Value::Absent) } else { interval(change) };
+        table.row([
+            paused.think_seconds.into(),
+            paused.lowest.as_str().into(),
+            change(paused.change),
+            change(paused.advised),
+        ]);
+    }
+    table
+}
+
+/// Whether the advice depends on the think time, and whether that is known.
+fn think_text(report: &Report<'_>) -> String {
+    let time = |paused: &Paused| format_seconds(paused.think_seconds);
+    let known = match report.think {
+        Some(think) => format!("The trace shows a think time of {think}."),
+        None => "The trace does not show how long its streams think, so the closed loop has no pauses.".into(),
+    };
+    let worse: Vec<String> = report.pauses.iter().filter(|paused| paused.advised.is_more()).map(time).collect();
+    let better: Vec<String> = report
+        .pauses
+        .iter()
+        .filter(|paused| report.choice == 0 && paused.change.is_less())
+        .map(|paused| format!("{} with {}", paused.lowest, time(paused)))
+        .collect();
+    let list = |items: &[String]| and_list(&items.iter().map(String::as_str).collect::<Vec<_>>());
+    let depends = match (worse.is_empty(), better.is_empty()) {
+        (true, true) => "No think time that was tried contradicts the advice.".to_owned(),
+        (false, _) => {
+            format!("The advice is worse than leaving it in a closed loop with a think time of {}.", list(&worse))
+        }
+        (_, false) => format!("In the closed loop alone something is lower than leaving it: {}.", list(&better)),
+    };
+    format!("{known} {depends}")
 }
 
 fn push_front(document: &mut Document, report: &Report<'_>) {

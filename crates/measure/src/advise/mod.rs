@@ -13,6 +13,7 @@ mod host;
 mod levels;
 mod matter;
 mod own_error;
+mod pauses;
 mod pieces;
 mod report;
 mod search;

@@ -12,6 +12,8 @@ use ioweir_config::format_count;
 use ioweir_core::{Nanos, StreamId};
 use ioweir_trace::{BATCH_RECORDS, Names, Record};
 
+use ioweir_lab::compare::{Goal, Who};
+use ioweir_lab::gate::Witness;
 use ioweir_lab::run::{KeptTrace, Progress, RunError, TraceFiles, tell};
 
 /// Pieces of a trace.
@@ -178,6 +180,18 @@ impl Pieces {
         thinks.sort_unstable();
         let median = thinks.get(thinks.len() / 2).copied();
         median.filter(|_| thinks.len() >= THINKS_MIN).map(|nanos| Nanos(nanos / 1_000 * 1_000))
+    }
+
+    /// What the kept requests show of their device and their owners.
+    pub(super) fn witness(&self) -> Witness {
+        let mut witness = Witness::default();
+        self.records().for_each(|record| witness.add(record));
+        witness
+    }
+
+    /// The requests that count for the goal.
+    pub(super) fn who(&self, counted: (Goal, Option<&str>), witness: &Witness) -> Result<Who, RunError> {
+        Who::new(counted, false, witness, &self.names.streams)
     }
 
     /// Every record that was kept, in order.

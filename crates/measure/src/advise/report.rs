@@ -12,6 +12,7 @@ use super::document::document;
 use super::host::{Step, steps};
 use super::matter::{Share, shares};
 use super::own_error::{ClassError, own_error};
+use super::pauses::{Paused, Pauses};
 use super::pieces::Pieces;
 use super::search::{Search, Searched};
 use super::space::{Candidate, Setup};
@@ -57,6 +58,10 @@ pub(super) struct Report<'a> {
     pub(super) reason: Option<String>,
     /// The think time of the streams, if the trace shows it.
     pub(super) think: Option<Nanos>,
+    /// How the advice depends on the think time.
+    pub(super) pauses: Vec<Paused>,
+    /// The owners of the requests that count for the goal, if not everybody's.
+    pub(super) of: Option<String>,
     /// The standing of the device model, and the decision of the gate.
     pub(super) standing: Standing,
     pub(super) judgement: Judgement,
@@ -164,7 +169,8 @@ impl AdviseSpec {
         let plain: Vec<Candidate> = self.candidates().into_iter().map(Candidate::of).collect();
         let rounds_of = |candidates: usize| self.rounds as usize * candidates * LOADS;
         let budget = self.budget as usize;
-        progress.started(budget + rounds_of(plain.len().min(PLAIN_MAX) + TUNED_MAX));
+        let all = |candidates: usize| rounds_of(candidates) + Pauses::runs(self.rounds, candidates);
+        progress.started(budget + all(plain.len().min(PLAIN_MAX) + TUNED_MAX));
         let sectors = base.device.build(self.seed)?.sectors();
         let is_generated = self.traces.is_empty();
         let pieces = Pieces::read(files, (self.seed, sectors, self.fold || is_generated), progress)?;
@@ -172,7 +178,10 @@ impl AdviseSpec {
         let think = pieces.think();
         let pause = think.unwrap_or(Nanos::ZERO);
         let loads = [self.load, Load::Closed { outstanding: self.closed.unwrap_or(closed), pause }];
-        let bench = Bench { base, device_name: self.device.clone(), loads, lenient: self.lenient, progress };
+        let witness = pieces.witness();
+        let who = pieces.who((self.goal, self.of.as_deref()), &witness)?;
+        let device_name = self.device.clone();
+        let bench = Bench { base, device_name, loads, lenient: self.lenient, who: &who, progress };
         let error = own_error(&bench, &pieces, &leave, self.seed)?;
         let search = Search {
             bench: &bench,
@@ -186,15 +195,18 @@ impl AdviseSpec {
         };
         let searched = search.run()?;
         let candidates = finalists(&leave, &plain, &searched);
-        progress.started(searched.runs + rounds_of(candidates.len()));
+        progress.started(searched.runs + all(candidates.len()));
         let draw = |seed: u64| {
             let device = &bench.base.device;
             calibration.as_ref().map_or_else(|| device.clone(), |calibration| calibration.draw(device, seed))
         };
         let rounds = Rounds::run(&bench, candidates, &pieces.unseen(true), self.seed, self.rounds, &draw)?;
         let outside = calibration.as_ref().map_or_else(Vec::new, |known| known.range.outside(&seen(&pieces)));
-        let judgement = self.judgement(&standing, &bench, (&pieces, files, is_generated), outside)?;
+        let about = (&witness, pieces.folded, is_generated);
+        let judgement = self.judgement(&standing, &bench, (about, files), outside)?;
         let choice = rounds.choice(self.goal, self.bound);
+        let pauses = Pauses { bench: &bench, think, goal: self.goal, seed: self.seed, rounds: self.rounds };
+        let pauses = pauses.run(&rounds.candidates, choice, &pieces.unseen(true), &draw)?;
         let front = front(&bench, &pieces, &rounds.candidates, &searched, self.seed)?;
         let reason = if choice == 0 { None } else { self.reason(&bench, &pieces, &rounds, choice)? };
         let steps = match choice {
@@ -217,6 +229,8 @@ impl AdviseSpec {
             steps,
             reason,
             think,
+            pauses,
+            of: who.words.clone(),
             standing,
             judgement,
             base: bench.base,
@@ -238,7 +252,12 @@ impl AdviseSpec {
         let account = |at: usize| {
             let job = bench.jobs(&rounds.candidates[at], &trace, self.seed, &bench.base).swap_remove(load);
             let waits = Waits::new(job.clients(), job.scheduler.row.knows_shares);
-            let mut accountant = Accountant::new(waits, 1, |_: &Record, set: &mut dyn FnMut(usize)| set(0));
+            let choose = |record: &Record, set: &mut dyn FnMut(usize)| {
+                if bench.who.counts(record) {
+                    set(0);
+                }
+            };
+            let mut accountant = Accountant::new(waits, 1, choose);
             job.run(false, bench.progress, &mut accountant)?;
             Ok::<_, RunError>(accountant.accounts.swap_remove(0))
         };
@@ -253,11 +272,9 @@ impl AdviseSpec {
         &self,
         standing: &Standing,
         bench: &Bench<'_>,
-        (pieces, files, is_generated): (&Pieces, &[TraceFiles], bool),
+        ((witness, folded, is_generated), files): ((&Witness, u64, bool), &[TraceFiles]),
         outside: Vec<String>,
     ) -> Result<Judgement, RunError> {
-        let mut witness = Witness::default();
-        pieces.records().for_each(|record| witness.add(record));
         let files: Vec<String> =
             files.iter().flat_map(|file| file.files().iter().map(|file| file.display().to_string())).collect();
         let event = (self.event != Event::Queue).then(|| self.event.name());
@@ -266,13 +283,23 @@ impl AdviseSpec {
         let source =
             if files.is_empty() { String::new() } else { words(files.iter().map(String::as_str), &flags, &switches) };
         let known = witness.evidence(&bench.base.device, source)?;
-        Ok(judge(standing, &Evidence { is_generated, outside, folded: pieces.folded, ..known }))
+        Ok(judge(standing, &Evidence { is_generated, outside, folded, ..known }))
     }
 
     fn load_name(&self, load: usize, bench: &Bench<'_>) -> String {
         match bench.loads[load] {
             Load::RECORDED => "the recorded load".into(),
             load => load.to_string(),
+        }
+    }
+}
+
+impl Report<'_> {
+    /// The goal as the subject of a sentence, with whose requests count.
+    pub(super) fn noun(&self, goal: Goal) -> String {
+        match &self.of {
+            Some(of) if goal != Goal::Busy => format!("{} of {of}", goal.noun()),
+            _ => goal.noun().into(),
         }
     }
 }

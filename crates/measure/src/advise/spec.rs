@@ -9,7 +9,7 @@ use ioweir_trace::Event;
 
 use super::bench::Measure;
 use super::search::BUDGET_MIN;
-use ioweir_lab::compare::Goal;
+use ioweir_lab::compare::{Goal, OF, check_of};
 use ioweir_lab::run::RunError;
 use ioweir_lab::sim::Load;
 use ioweir_lab::spec;
@@ -37,8 +37,8 @@ keys! {
         alone: bool = (false) => spec::ALONE,
         /// whether requests past the end of the device are folded onto it, instead of stopping
         fold: bool = (false) => spec::FOLD,
-        /// device: a preset (`ioweir doc device` lists them) or a TOML file; of a calibrated one, devices are drawn from the
-        /// intervals of its parameters
+        /// device: a preset (`ioweir doc device` lists them) or a TOML file; of a calibrated one, devices are drawn that
+        /// explain its measurement nearly as well
         device: String = (String::new()) => Flag::new("device", "NAME|FILE", FlagForm::Text).under(ADVISED).always_shown(),
         /// name of the device on the host, for the commands: sda, nvme0n1; what the trace says, if it is DEVICE
         host_device: String = (ANY_DEVICE.into()) => Flag::new("host-device", "NAME", FlagForm::Text).under(ADVISED),
@@ -49,6 +49,9 @@ keys! {
         /// figure that is to be best: completion, mean (latency), read-p99 (99 % quantile of the latency of reads), or busy (working time
         /// of the device)
         goal: Goal = (Goal::Completion) => Flag::new("goal", "GOAL", FlagForm::Text).under(ADVISED).always_shown(),
+        /// requests that count for the goal: a class of I/O priorities (rt, be, idle), a stream (its name, command or process), or
+        /// all; all but those of the idle class if absent
+        of: Option<String> = absent => OF.under(ADVISED),
         /// bound that must not be exceeded under the recorded load: read-p99=20ms
         bound: Option<Bound> = absent => Flag::new("bound", "GOAL=TIME", FlagForm::Text).under(ADVISED),
         /// schedulers to choose among, parameters after colons
@@ -140,6 +143,7 @@ impl AdviseSpec {
                 ));
             }
         }
+        check_of(self.goal, self.of.as_deref())?;
         let within = |what: &str, value: u32, (least, most): (u32, u32)| match value {
             value if (least..=most).contains(&value) => Ok(()),
             value => wrong(format!("{what} is {value}\n  expected: {least} to {most}")),

@@ -18,8 +18,9 @@ use super::space::{Candidate, Setup, dimensions};
 use super::spec::{AdviseSpec, Bound};
 use ioweir_core::QueueLimits;
 use ioweir_device::DeviceSpec;
-use ioweir_lab::compare::Goal;
+use ioweir_lab::compare::{Goal, Who};
 use ioweir_lab::document::{FORMS, Form};
+use ioweir_lab::gate::Witness;
 use ioweir_lab::run::{KeptTrace, Origin, Silent, TraceFiles};
 use ioweir_lab::sim::{Observer, Outcome};
 
@@ -177,6 +178,7 @@ key = "hdd.revolutions_per_minute"
 value = RATE
 low = 3600
 high = 15000
+drawn = [3600, 15000]
 "#;
     let rate = hdd.lines().find_map(|line| line.strip_prefix("revolutions_per_minute = ")).expect("a rate");
     std::fs::write(device.path(), format!("{hdd}{}", record.replace("RATE", rate))).expect("written");
@@ -223,7 +225,7 @@ fn made(seconds: f64) -> Measure {
     outcome.all.requests = 1;
     outcome.all.latency_sum_nanos = (seconds * 1e9) as u128;
     outcome.by_operation[Operation::Read as usize].latency.record((seconds * 1e9) as u64);
-    Measure::of(&outcome)
+    Measure::of(&outcome, None)
 }
 
 proptest! {
@@ -349,7 +351,9 @@ fn model_has_no_error_on_its_own_trace() {
     let file = trace(640, 60, 9_000);
     let own = spec(&file, "hdd");
     let files = TraceFiles::find(&own.traces, &ioweir_trace::ReadOptions::default()).expect("a trace");
+    let who = Who::new((Goal::Mean, None), false, &Witness::default(), &[]).expect("all count");
     let bench = |device: &str| Bench {
+        who: &who,
         base: base(device),
         device_name: device.into(),
         loads: [ioweir_lab::sim::Load::RECORDED; LOADS],
@@ -389,4 +393,68 @@ fn recorded_trace_names_its_scheduler_and_device() {
         odd.hear(about);
     }
     assert_eq!(odd, AdviseSpec::default());
+}
+
+/// A database of large distances beside a scrub of the idle class that reads in long rows, as the kernel's events have them.
+fn scrubbed() -> tempfile::NamedTempFile {
+    let mut text = String::from("# tracer: nop\n");
+    let (mut place, mut scrub) = (0_u64, 210_000_000_u64);
+    let mut line = |name: &str, micros: u64, bytes: u64, sector: u64, class: &str| {
+        let (seconds, rest, sectors) = (micros / 1_000_000, micros % 1_000_000, bytes / 512);
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{name} [000] ..... {seconds}.{rest:06}: block_rq_insert: 8,0 R {bytes} () {sector} + {sectors} {class}"
+        );
+    };
+    for tick in 0..400_u64 {
+        let micros = 10_000_000 + tick * 25_000;
+        for number in 0..if tick % 2 == 0 { 6 } else { 0 } {
+            line("scrub-777", micros + number, 262_144, scrub, "idle,0,7 [scrub]");
+            scrub += 512;
+        }
+        place = (place + 77_777_777) % 150_000_000;
+        line("db-501", micros + 20, 8_192, place / 16 * 16, "be,0,4 [db]");
+    }
+    let file = tempfile::Builder::new().suffix(".ftrace").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), text).expect("written");
+    file
+}
+
+#[test]
+fn idle_class_counts_only_where_asked() {
+    let trace = scrubbed();
+    let spec = |of: Option<&str>| AdviseSpec {
+        event: ioweir_trace::Event::Insert,
+        schedulers: schedulers(&["none", "mq-deadline"]),
+        recorded_under: "none".parse().ok(),
+        goal: Goal::ReadP99,
+        of: of.map(str::to_owned),
+        ..spec(&trace, "hdd")
+    };
+    let seconds = |of: Option<&str>| {
+        let json = checked(&spec(of));
+        let value = json["candidates"][0]["recorded_seconds"].as_f64().expect("reads");
+        (json["of"].as_str().unwrap_or_default().to_owned(), value)
+    };
+    let (of, foreground) = seconds(None);
+    assert_eq!(of, "requests that are not of the idle class");
+    assert_eq!(seconds(Some("501 db")).1, foreground, "the database is all that is not idle");
+    let (of, all) = seconds(Some("all"));
+    assert!(of.is_empty() && all != foreground, "{all} {foreground}");
+    assert!(seconds(Some("idle")).1 != foreground);
+    let error = spec(Some("dbb")).run(&origin(), &Silent).expect_err("there is no such stream").to_string();
+    assert!(error.contains("`dbb`") && error.contains("501 db"), "{error}");
+}
+
+#[test]
+fn advice_states_its_think_time_and_tries_others() {
+    let trace = trace(640, 70, 5_000);
+    let json = checked(&AdviseSpec { schedulers: schedulers(&["none", "bfq"]), ..spec(&trace, "hdd") });
+    let times = json["think_times"].as_array().expect("a list");
+    let seconds: Vec<f64> = times.iter().map(|time| time["think_seconds"].as_f64().expect("a number")).collect();
+    assert_eq!(seconds, [0.0, 1e-4, 1e-3, 1e-2]);
+    assert!(times.iter().all(|time| time["is_traced"] == false), "the trace has no latencies");
+    let text = rendered(&AdviseSpec { schedulers: schedulers(&["none", "bfq"]), ..spec(&trace, "hdd") }, "txt");
+    assert!(text.contains("does not show how long its streams think"), "{text}");
 }

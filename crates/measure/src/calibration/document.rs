@@ -66,9 +66,9 @@ impl Calibrated {
         document.push(self.parameter_table(calibration));
         document.push(range_table(calibration));
         document.text(
-            "The model is known in this range only: `compare` and `validate` say where a trace lies outside. The intervals are no error \
-             bars: each parameter moves by itself, so that the truth may lie outside where several move together. Parameters marked with a \
-             question mark are not identified: the response times leave more than half of what was looked at, or the interval is empty.",
+            "The model is known in this range only: `compare` and `validate` say where a trace lies outside. An interval is that \
+             of one more of several independent searches, and contains the value in about nine of ten cases. Parameters marked with a \
+             question mark are not identified: the response times leave more than half of what was looked at.",
         );
         match withheld {
             Some(why) => {
@@ -95,7 +95,6 @@ impl Calibrated {
         let columns = ["parameter", "value", "from", "to"].map(Column::text);
         let mut table = Table::new("Parameters", columns).caption(format!("Intervals by {}.", calibration.intervals));
         for (parameter, searched) in calibration.parameters.iter().zip(&self.searched) {
-            // No step in either direction was cheap: the value is an accident of the search, and says nothing of its error.
             let is_doubtful = parameter.interval().zip(*searched).is_some_and(|((low, high), (least, most))| {
                 high <= low || high - low > IDENTIFIED_PART * (most - least)
             });

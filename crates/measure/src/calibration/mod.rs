@@ -10,7 +10,7 @@ use ioweir_config::{SpecError, to_table};
 use ioweir_core::{Operation, SECTOR_BYTES};
 use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
 use ioweir_device::fit::table::{DISK, DISK_QUEUED, DISK_TRACED, FLASH, Row, Values};
-use ioweir_device::fit::{Effort, Fit, Groups, Point, UNKNOWN_DISK, evolve, start};
+use ioweir_device::fit::{Effort, Ensemble, Fit, Groups, Point, UNKNOWN_DISK, evolve, start};
 use ioweir_device::parameter::{self, Amount};
 use ioweir_device::validate::{Load, Measured, Validation, tabled};
 use ioweir_device::{Calibration, DeviceFile, DeviceSpec, Verdict};
@@ -28,7 +28,7 @@ pub use spec::{CalibrationSpec, Kind};
 /// The fewest requests: the two halves of fewer say nothing about each other.
 const REQUESTS_MIN: usize = 200;
 /// How the intervals of parameters are found, for the record.
-const INTERVALS: &str = "profile: how far each parameter moves, the others fixed, until the cost rises by 5 %";
+const INTERVALS: &str = "ensemble: the values of independent searches, 90 % for one more";
 
 /// The ends of a parameter's interval; words and switches have none.
 type Ends = Option<(f64, f64)>;
@@ -166,9 +166,9 @@ impl CalibrationSpec {
         let fit =
             Fit::new(start, &given.rows, known, given.load).map_err(|complaint| complaint.in_file("device", None))?;
         let fit = fit.grouped(given.groups);
-        let (best, intervals, evaluations) = self.search(&fit, progress)?;
-        let spec =
-            fit.device(&best.genes).ok_or_else(|| failed("no device fits".into(), "give a --preset to begin from"))?;
+        let (ensemble, evaluations) = self.search(&fit, progress)?;
+        let spec = ensemble.best().and_then(|best| fit.device(&best.genes));
+        let spec = spec.ok_or_else(|| failed("no device fits".into(), "give a --preset to begin from"))?;
         let judge = |requests: &[Measured]| {
             let result = Validation::new(&mut *spec.build(0)?, requests, given.load);
             result.map_err(|error| failed(error.to_string(), ""))
@@ -191,7 +191,7 @@ impl CalibrationSpec {
                 intervals: INTERVALS.into(),
                 range: given.range.clone(),
                 classes: unseen_result.errors_beside(halves, tabled.as_deref()),
-                parameters: parameters(&fit, &spec, &intervals)?,
+                parameters: parameters(&fit, &spec, &ensemble)?,
             }),
             spec,
         };
@@ -239,42 +239,74 @@ impl CalibrationSpec {
         Ok(DeviceSpec::parse("device", &device.to_string())?)
     }
 
-    /// The best candidate, and the interval of each parameter. Candidates are independent runs, side by side. Some parameters come first, by
-    /// what shows nothing else. Where probes show what accesses take, that is the arm: what other groups show of it is hidden by waits for
-    /// a place, which a small error turns into a revolution. Where a flash drive was written, too, it is what reads show. The last number
-    /// is how many candidates there were.
-    fn search(&self, fit: &Fit<'_>, progress: &dyn Progress) -> Result<(Point, Vec<Ends>, usize), RunError> {
-        let Effort { generations, population, .. } = self.effort();
-        let best = |fit: &Fit<'_>, generations: usize| {
+    /// Searches several times, each from candidates and with a seed of its own. The last number is how many candidates there were.
+    fn search(&self, fit: &Fit<'_>, progress: &dyn Progress) -> Result<(Ensemble, usize), RunError> {
+        let Effort { generations, population, seed } = self.effort();
+        let stages = Stages::new(fit, generations);
+        progress.started(stages.generations() * self.searches as usize);
+        let search = |number: u32| {
+            // The first search of a seed is none of another.
+            let seed = seed.wrapping_mul(u64::from(self.searches)).wrapping_add(u64::from(number));
+            stages.run(fit, Effort { seed, ..self.effort() }, progress)
+        };
+        let searches = (0..self.searches).map(search).collect::<Result<Vec<Vec<Point>>, RunError>>()?;
+        // The first generation of a search is drawn from four times as many.
+        let each = population * (stages.generations() + 4 * stages.searches());
+        Ok((Ensemble::new(searches), each * self.searches as usize))
+    }
+}
+
+/// The parts of a search. Candidates are independent runs, side by side. Some parameters come first, by what shows nothing else. Where
+/// probes show what accesses take, that is the arm: what other groups show of it is hidden by waits for a place, which a small
+/// error turns into a revolution. Where a flash drive was written, too, it is what reads show.
+struct Stages<'a> {
+    first: Option<(Fit<'a>, Beside<'a>)>,
+    /// Generations of the first stage, and of the rest or of all.
+    generations: [usize; 2],
+}
+
+impl<'a> Stages<'a> {
+    fn new(fit: &Fit<'a>, generations: usize) -> Self {
+        // An arm has few parameters, and so have writes.
+        let few = generations.div_ceil(2);
+        let arm = fit.of_arm().map(|arm| (arm, Fit::beside_arm as Beside<'a>, [few, generations]));
+        let first = arm.or_else(|| Some((fit.of_reads()?, Fit::beside_reads, [generations, few])));
+        match first {
+            Some((first, beside, generations)) => Self { first: Some((first, beside)), generations },
+            None => Self { first: None, generations: [0, generations] },
+        }
+    }
+
+    fn generations(&self) -> usize {
+        self.generations.iter().sum()
+    }
+
+    fn searches(&self) -> usize {
+        1 + usize::from(self.first.is_some())
+    }
+
+    /// The points of one search of all parameters, the best first.
+    fn run(&self, fit: &Fit<'a>, effort: Effort, progress: &dyn Progress) -> Result<Vec<Point>, RunError> {
+        let evolved = |fit: &Fit<'_>, generations: usize| {
             let mut watch = |_, _| {
                 progress.finished("");
                 !progress.is_stopped()
             };
-            let effort = Effort { generations, ..self.effort() };
-            let found = evolve(fit.rows().len(), effort, &|points| costs(fit, points), &mut watch).swap_remove(0);
+            let effort = Effort { generations, ..effort };
+            let found = evolve(fit.rows().len(), effort, &|points| costs(fit, points), &mut watch);
             if progress.is_stopped() { Err(RunError::Stopped) } else { Ok(found) }
         };
-        // An arm has few parameters, and so have writes.
-        let few = generations / 2;
-        let arm = fit.of_arm().map(|arm| (arm, Fit::beside_arm as Beside<'_>, [few, generations]));
-        let first = arm.or_else(|| Some((fit.of_reads()?, Fit::beside_reads, [generations, few])));
-        let generations_of_all = first.as_ref().map_or(generations, |(.., [first, rest])| first + rest);
-        // The first generation of a search is drawn from four times as many.
-        let evaluations = population * (generations_of_all + 4 * (1 + usize::from(first.is_some())));
-        progress.started(generations_of_all);
-        let best = match first {
-            None => best(fit, generations)?,
-            Some((first, beside, [generations_of_first, generations_of_rest])) => {
-                let point = best(&first, generations_of_first)?;
-                let beside = first.device(&point.genes).and_then(|device| beside(fit, &device));
-                let beside = beside.ok_or_else(|| SpecError::of_file("device", "no such device fits", ""))?;
-                let rest = best(&beside, generations_of_rest)?;
-                let genes = fit.genes_of([(&beside, &rest), (&first, &point)]);
-                Point { cost: fit.cost(&genes), genes }
-            }
-        };
-        let intervals = fit.intervals(&best, &|points| costs(fit, points));
-        Ok((best, intervals, evaluations))
+        let [generations_of_first, generations_of_rest] = self.generations;
+        let Some((first, beside)) = &self.first else { return evolved(fit, generations_of_rest) };
+        let point = evolved(first, generations_of_first)?.swap_remove(0);
+        let beside = first.device(&point.genes).and_then(|device| beside(fit, &device));
+        let beside = beside.ok_or_else(|| SpecError::of_file("device", "no such device fits", ""))?;
+        let rest = evolved(&beside, generations_of_rest)?;
+        let genes: Vec<Vec<f64>> = rest.iter().map(|rest| fit.genes_of([(&beside, rest), (first, &point)])).collect();
+        let mut points: Vec<Point> =
+            costs(fit, &genes).into_iter().zip(genes).map(|(cost, genes)| Point { genes, cost }).collect();
+        points.sort_by(|one, other| one.cost.total_cmp(&other.cost));
+        Ok(points)
     }
 }
 
@@ -308,16 +340,21 @@ fn costs(fit: &Fit<'_>, points: &[Vec<f64>]) -> Vec<f64> {
 }
 
 /// The fitted parameters in the form of the record.
-fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, intervals: &[Ends]) -> Result<Vec<Parameter>, RunError> {
+fn parameters(fit: &Fit<'_>, spec: &DeviceSpec, ensemble: &Ensemble) -> Result<Vec<Parameter>, RunError> {
     let device = to_table(&spec.resolved()).map_err(|problem| SpecError::of_file("device", problem, ""))?;
-    let rows = fit.rows().iter().zip(intervals);
-    let parameter = |(row, interval): (&Row, &Ends)| {
+    let intervals = fit.intervals(ensemble, &|points| costs(fit, points));
+    let members: Vec<Vec<Amount>> = ensemble.members().into_iter().map(|member| fit.amounts(member)).collect();
+    let rows = fit.rows().iter().zip(&intervals).enumerate();
+    let parameter = |(at, (row, interval)): (usize, (&Row, &Ends))| {
         let value = parameter::get(&device, row.key)?;
         let [low, high] = match interval {
             Some((low, high)) => [low, high].map(|end| Some(value.with_number(*end))),
             None => [None, None],
         };
-        Some(Parameter { key: row.key.into(), value, low, high })
+        let written =
+            |amount: &Amount| amount.number().map_or_else(|| amount.clone(), |number| value.with_number(number));
+        let drawn = members.iter().filter_map(|member| member.get(at).map(written)).collect();
+        Some(Parameter { key: row.key.into(), value, low, high, drawn })
     };
     Ok(rows.filter_map(parameter).collect())
 }

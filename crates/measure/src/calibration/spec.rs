@@ -14,6 +14,8 @@ use ioweir_lab::spec;
 
 /// The most generations.
 const GENERATIONS_MAX: u32 = 100_000;
+/// The most searches.
+const SEARCHES_MAX: u32 = 10;
 /// Candidates of a generation.
 const POPULATION: usize = 64;
 
@@ -47,9 +49,11 @@ pub struct CalibrationSpec {
     pub capacity: Option<Size>,
     /// The speed of a disk's spindle. If absent, that of the preset, or 7200.
     pub rpm: Option<SpindleSpeed>,
-    /// Generations of the search, each of 64 candidates.
+    /// Generations of each search, each of 64 candidates.
     pub generations: u32,
-    /// The seed of the search.
+    /// Independent searches, from whose differences the intervals of the parameters and the draws follow.
+    pub searches: u32,
+    /// The seed of the searches.
     pub seed: u64,
 }
 
@@ -90,7 +94,8 @@ impl Default for CalibrationSpec {
             preset: None,
             capacity: None,
             rpm: None,
-            generations: 390,
+            generations: 200,
+            searches: 4,
             seed: 1,
         }
     }
@@ -116,6 +121,10 @@ impl CalibrationSpec {
     pub(super) fn known_kind(&self) -> Result<Kind, RunError> {
         if !(1..=GENERATIONS_MAX).contains(&self.generations) {
             let problem = format!("generations is {}\n  expected: 1 to {GENERATIONS_MAX}", self.generations);
+            return Err(RunError::Value(problem));
+        }
+        if !(1..=SEARCHES_MAX).contains(&self.searches) {
+            let problem = format!("searches is {}\n  expected: 1 to {SEARCHES_MAX}", self.searches);
             return Err(RunError::Value(problem));
         }
         let nobody = || RunError::Value("no kind of device is named\n  expected: disk or flash".into());
@@ -156,6 +165,7 @@ impl CalibrationSpec {
             ("capacity", self.capacity.map(|size| size.to_string())),
             ("rpm", self.rpm.map(|speed| speed.to_string())),
             ("generations", Some(self.generations.to_string())),
+            ("searches", Some(self.searches.to_string())),
             ("seed", Some(self.seed.to_string())),
             ("format", self.format.clone()),
             ("volume", self.volume.clone()),

@@ -389,7 +389,7 @@ fn judgement(page: &Page, rows: &[Row<'_>]) -> Option<Judgement> {
         let modelled_seconds = row.predicted.get(1).copied().flatten()?;
         let error_share = (modelled_seconds / measured_seconds.max(1e-9) - 1.0).abs();
         let requests = page.measured.iter().find(|run| run.scheduler == row.scheduler)?.all.requests;
-        Some(Pair { class: "requests", requests, measured_seconds, modelled_seconds, error_share })
+        Some(Pair { class: "requests".into(), requests, measured_seconds, modelled_seconds, error_share })
     };
     let pairs: Vec<Pair> = rows.iter().filter_map(pair).collect();
     let requests = pairs.iter().map(|pair| pair.requests).max().unwrap_or(0);

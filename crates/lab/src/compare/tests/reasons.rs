@@ -1,21 +1,26 @@
 //! Reasons add up: for every scheduler, goal and load the parts of an account are the goal's value, and the parts that a reason names
 //! make up most of the difference that it explains.
 
+use std::sync::LazyLock;
+
 use ioweir_core::policy::POLICIES;
 
+use crate::compare::advice::{advice, compared};
 use crate::compare::reason::Difference;
 use crate::compare::section::sections;
 use crate::compare::{Comparison, Goal, Report, run};
 use crate::run::{Origin, Silent};
+use ioweir_device::Standing;
 
-fn reports() -> Vec<Report> {
-    let traces = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/hadoop/hdd-emul/grep.insert.csv.zst");
+static REPORTS: LazyLock<Vec<Report>> = LazyLock::new(|| {
+    let file = |name: &str| format!("{}/../../traces/{name}", env!("CARGO_MANIFEST_DIR"));
     let report = |trace: &str, device: &str, load: &str| {
         let comparison = Comparison {
             traces: vec![trace.into()],
             devices: device.to_owned().into(),
             loads: vec![load.parse().expect("a load")],
             schedulers: POLICIES.iter().filter(|row| !row.places).map(|row| row.name.parse().expect("it")).collect(),
+            fold: true,
             // Figures by stream need the accounts of every run.
             by_stream: true,
             ..Comparison::default()
@@ -23,19 +28,51 @@ fn reports() -> Vec<Report> {
         let origin = Origin { version: "1".into(), commit: "unknown".into(), command: String::new() };
         run(&comparison, &origin, &Silent).expect("it runs")
     };
-    let few = |trace: &str, device: &str, load: &str| report(trace, device, load);
     vec![
-        few("mix:grep", "hdd", "x50"),
-        few("mix:grep", "ssd-970pro", "closed:8"),
-        few("mix:grep", "hdd-20tb", "closed:8"),
-        few(traces, "hdd", "recorded"),
+        report("mix:grep", "hdd", "x50"),
+        report("mix:grep", "ssd-970pro", "closed:8"),
+        report("mix:grep", "hdd-20tb", "closed:8"),
+        report(&file("hadoop/hdd-emul/grep.insert.csv.zst"), "hdd", "recorded"),
+        report(&file("fio/mix.iolog.gz"), "hdd-15k", "x4"),
+        report(&file("fio/mix.iolog.gz"), "tiered", "closed:2+1ms"),
     ]
+});
+
+/// For every goal, the two schedulers that the sentence is about are those that its reason compares, and the reason makes up most of
+/// their difference.
+#[test]
+fn advice_names_the_schedulers_that_its_reason_compares() {
+    for mut report in REPORTS.clone() {
+        report.grounds.iter_mut().for_each(|ground| ground.standing = Standing::Measured);
+        for section in sections(&report, None) {
+            let by_goal = Goal::ALL.map(|goal| section.by(goal));
+            for section in by_goal.iter().flat_map(|all| [vec![all.clone()], all.by_stream()].concat()) {
+                let Some([best, other]) = compared(&section) else { continue };
+                let advice = advice(&section).expect("two schedulers are compared");
+                let name = format!("{} on {}, {}, {:?}", section.trace, section.device, section.goal, section.of);
+                let margin = format!("less than {}", other.scheduler);
+                assert!(
+                    advice.text.contains(best.scheduler) && advice.text.contains(&margin),
+                    "{name}: {}",
+                    advice.text
+                );
+                let json = serde_json::to_value(&advice).expect("JSON");
+                assert_eq!(json["scheduler"], **best.scheduler, "{name}");
+                let because = &json["because"];
+                assert_eq!(because["other"], **other.scheduler, "{name}: {because}");
+                assert!(advice.text.contains(&format!("against {}: ", other.scheduler)), "{name}: {}", advice.text);
+                let causes = because["causes"].as_array().expect("causes");
+                let share: f64 = causes.iter().filter_map(|cause| cause["share"].as_f64()).sum();
+                assert!((0.75 - 1e-9..=1.25 + 1e-9).contains(&share), "{name}: {share}");
+            }
+        }
+    }
 }
 
 #[test]
 fn reasons_make_up_the_difference_of_every_pair() {
-    for report in reports() {
-        for section in sections(&report, None) {
+    for report in &*REPORTS {
+        for section in sections(report, None) {
             for goal in Goal::ALL {
                 let section = section.by(goal);
                 let said = |row: &super::super::section::Row<'_>| {
