@@ -196,7 +196,7 @@ impl Calibration {
         Ok(())
     }
 
-    /// One of the devices that explain the measurement nearly as well: the values of all parameters that were found together. The
+    /// Draws a device that explains the measurement nearly as well, with values of all parameters that were found together. The
     /// same seed gives the same device; a record without other devices gives `spec`.
     #[must_use]
     pub fn draw(&self, spec: &DeviceSpec, seed: u64) -> DeviceSpec {

@@ -4,10 +4,9 @@ use ioweir_core::policy;
 use serde::Serialize;
 
 use super::Goal;
-use super::headline::{and_list, percent};
 use super::reason::Difference;
 use super::section::{Row, Section};
-use crate::document::{SAME_SHARE, format_seconds};
+use crate::document::{SAME_SHARE, and_list, format_seconds, percent};
 use crate::gate::{Decision, Judgement};
 
 /// The schedulers of current Linux.

@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::advice::{Advice, advice};
-use super::numbers as n;
 use super::section::Section;
 use super::{Depth, Ground, Meta, Report};
 use crate::document::SCHEMA_VERSION;
@@ -18,6 +17,7 @@ use crate::document::SCHEMA_VERSION;
 use crate::document::{Table, records_of};
 use crate::experiment::{Figure, Summary};
 use crate::run::{JsonStream, stream};
+use crate::sim::numbers as n;
 use crate::sim::{Class, FastOutcome, Latencies, Outcome};
 use ioweir_device::{FlashCounts, Standing};
 

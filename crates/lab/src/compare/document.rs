@@ -8,13 +8,13 @@ use super::advice::advice;
 use super::data::JsonReport;
 use super::figures::{self, service_parts_shown};
 use super::headline::{IDLE_SHARE, headline, overall, summary};
-use super::numbers as n;
 use super::section::{Row, Section, sections};
 use super::{Meta, Report};
 use crate::document::{
     Better, Cell, Column, Document, DocumentError, Emphasis, Format, Provenance, SAME_SHARE, Table, Value, records_of,
 };
 use crate::run::streams;
+use crate::sim::numbers as n;
 use crate::sim::{Load, Outcome};
 
 /// The first columns of the records; the others follow, sorted by name.

@@ -3,9 +3,9 @@
 use ioweir_core::{Nanos, Operation};
 
 use super::document::{latencies, reasons_met};
-use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{Axis, Chart, Document, Figure, Mark, Series, format_seconds};
+use crate::sim::numbers as n;
 use crate::sim::{Class, HeadPoint, Latencies, Outcome, Throughput};
 
 /// The number of points in the magnified part of the head's path.

@@ -4,9 +4,9 @@
 
 use super::Goal;
 use super::advice::advice;
-use super::numbers as n;
 use super::section::{Row, Section};
-use crate::document::{SAME_SHARE, format_seconds};
+use crate::document::{SAME_SHARE, and_list, format_seconds, percent};
+use crate::sim::numbers as n;
 
 /// Below this share of busy time, the device mostly waits for the trace.
 pub(super) const IDLE_SHARE: f64 = 0.7;
@@ -205,28 +205,4 @@ fn latency_sentence(rows: &[&Row<'_>]) -> String {
         format_seconds(high),
         worst.scheduler
     )
-}
-
-/// A share in percent, with a digit where it is small; a share above zero is never shown as zero.
-#[must_use]
-pub fn percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value >= 10.0 {
-        format!("{value:.0} %")
-    } else if value >= 0.1 || value == 0.0 {
-        format!("{value:.1} %").replace(".0 %", " %")
-    } else {
-        // Rounded up, so that a difference is not shown as none.
-        "0.1 %".into()
-    }
-}
-
-/// Items as a sentence lists them: "a, b and c".
-#[must_use]
-pub fn and_list(items: &[&str]) -> String {
-    match items {
-        [] => String::new(),
-        [only] => (*only).to_string(),
-        [head @ .., last] => format!("{} and {last}", head.join(", ")),
-    }
 }

@@ -4,10 +4,8 @@ mod advice;
 mod data;
 mod document;
 mod figures;
-mod goal;
 mod ground;
 mod headline;
-pub mod numbers;
 mod plan;
 mod reason;
 mod section;
@@ -15,13 +13,13 @@ mod section;
 mod tests;
 mod who;
 
+pub use crate::document::{and_list, percent};
+pub use crate::sim::{Goal, numbers};
 #[cfg(feature = "parquet")]
 pub(crate) use data::record;
 pub use document::document;
 pub use figures::{magnified, within};
-pub use goal::Goal;
 pub(crate) use ground::{Ground, Grounds};
-pub use headline::{and_list, percent};
 #[cfg(feature = "parquet")]
 pub(crate) use plan::Found;
 pub use plan::{Plan, run, run_observed};

@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::Goal;
-use super::headline::and_list;
-use crate::document::format_seconds;
+use crate::document::{and_list, format_seconds};
 use crate::sim::{Account, PARTS};
 
 /// The parts that are named make up at least this share of the difference.

@@ -4,12 +4,12 @@
 
 use ioweir_core::Operation;
 
-use super::numbers as n;
 use super::reason::{Difference, Parts};
 use super::{Goal, Ground, Report};
 use crate::document::{SAME_SHARE, Value};
 use crate::experiment::Figure;
 use crate::gate::Judgement;
+use crate::sim::numbers as n;
 use crate::sim::{Account, Latencies, Outcome, PARTS};
 
 /// Standard deviations by which the 99 % quantiles of two runs are told apart, each by itself, so that both together are told

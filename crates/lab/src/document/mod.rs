@@ -39,6 +39,7 @@ mod table;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use figure::{Axis, Chart, Figure, Mark, Series, weekday};
 pub use html::HTML_BYTES_MAX;
@@ -47,6 +48,7 @@ pub use provenance::{Origin, Provenance, TraceMeta, hexadecimal, quoted};
 pub use records::records_of;
 pub use table::{Better, Cell, Column, Emphasis, Format, Kind, SAME_SHARE, Table, Value, format_seconds};
 pub use terminal::Screen;
+pub use words::{and_list, percent};
 
 use serde::Serialize;
 

@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::document::name;
 use super::spec::{ClassSpec, DeviceChoice, Experiment};
 use super::{ExperimentReport, Figure, METRICS, Metric, Summary};
-use crate::compare::{Goal, and_list, percent};
-use crate::document::{SAME_SHARE, format_seconds};
+use crate::document::{SAME_SHARE, and_list, format_seconds, percent};
 use crate::gate::{Evidence, Judgement, judge, words};
 use crate::run::{RunError, Silent, TraceFiles};
+use crate::sim::Goal;
 use ioweir_config::{Complaint, unknown};
 use ioweir_trace::ReadOptions;
 

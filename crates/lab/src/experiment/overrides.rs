@@ -3,9 +3,9 @@
 use ioweir_config::{ChoiceError, SpecError};
 
 use super::Experiment;
-use crate::compare::Goal;
 use crate::document::quoted;
 use crate::run::RunError;
+use crate::sim::Goal;
 
 /// Values that replace an experiment's own, as the flags of `ioweir simulate` name them; empty values change nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

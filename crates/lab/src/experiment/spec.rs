@@ -8,7 +8,7 @@ use ioweir_core::cores::SCHEDULES;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
-use crate::compare::Goal;
+use crate::sim::Goal;
 use ioweir_device::standing::Calibrated;
 use ioweir_device::{Extent, ModelChoice};
 

@@ -52,7 +52,7 @@ type Sums = [u128; PARTS.len()];
 /// The account of the requests that were chosen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Account {
-    /// What the requests got.
+    /// The number and the latencies of the requests.
     pub tally: Tally,
     /// The sum of latencies by part.
     latency: Sums,

@@ -1,4 +1,4 @@
-//! What some of the requests of a run got: how many they are, their latencies, and when the last of them completed.
+//! Figures of some of the requests of a run: their number, their latencies, and when the last of them completed.
 
 use std::collections::BTreeMap;
 

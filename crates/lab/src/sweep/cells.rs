@@ -62,7 +62,7 @@ pub struct Cells {
     metas: Mutex<BTreeMap<(String, Vec<PathBuf>), TraceMeta>>,
     /// Strings that change with the code of policies from outside, by the policy's name.
     codes: Mutex<BTreeMap<&'static str, String>>,
-    /// What was seen of traces, by name and volume.
+    /// Traces that have been looked at, by name and volume.
     looks: Mutex<BTreeMap<(String, String), Arc<Look>>>,
     /// The pairs of a trace and a device that cells have, by their names.
     pairs: Mutex<BTreeMap<[String; 3], Pair>>,
@@ -70,7 +70,7 @@ pub struct Cells {
     last: Mutex<Option<(usize, Arc<Resolved>)>>,
 }
 
-/// What was seen of a trace, and the names of its streams.
+/// A trace that has been looked at, with the names of its streams.
 #[derive(Debug)]
 struct Look {
     witness: Witness,
@@ -298,7 +298,7 @@ impl Cells {
         Who::new((Goal::Completion, comparison.of.as_deref()), false, &look.witness, &look.streams)
     }
 
-    /// What there is to see of a trace, which is read once.
+    /// Looks at a trace, which is read once.
     fn look(&self, trace: &TraceFiles) -> Result<Arc<Look>, RunError> {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (trace.name(), trace.volume().to_owned());

@@ -19,7 +19,7 @@ use ioweir_config::{shown, unknown};
 /// Groups in the table; the records have all.
 const GROUPS_MAX: usize = 200;
 
-/// What decides which choice is best; absent values are those of the sweep.
+/// The figure by which the best choice is found; absent values are those of the sweep.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct By<'a> {
     /// A column of the merged table.

@@ -182,7 +182,7 @@ impl Pieces {
         median.filter(|_| thinks.len() >= THINKS_MIN).map(|nanos| Nanos(nanos / 1_000 * 1_000))
     }
 
-    /// What the kept requests show of their device and their owners.
+    /// Looks at the kept requests for the evidence that they hold.
     pub(super) fn witness(&self) -> Witness {
         let mut witness = Witness::default();
         self.records().for_each(|record| witness.add(record));

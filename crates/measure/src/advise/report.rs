@@ -167,21 +167,17 @@ impl AdviseSpec {
         let base = Setup { limits: self.queue(&device)?, device };
         let leave = self.leave(&base.device)?;
         let plain: Vec<Candidate> = self.candidates().into_iter().map(Candidate::of).collect();
-        let rounds_of = |candidates: usize| self.rounds as usize * candidates * LOADS;
         let budget = self.budget as usize;
-        let all = |candidates: usize| rounds_of(candidates) + Pauses::runs(self.rounds, candidates);
-        progress.started(budget + all(plain.len().min(PLAIN_MAX) + TUNED_MAX));
+        progress.started(budget + self.runs_of(plain.len().min(PLAIN_MAX) + TUNED_MAX));
         let sectors = base.device.build(self.seed)?.sectors();
         let is_generated = self.traces.is_empty();
         let pieces = Pieces::read(files, (self.seed, sectors, self.fold || is_generated), progress)?;
-        let closed = u32::try_from(OUTSTANDING.div_ceil(pieces.streams.max(1))).unwrap_or(1);
         let think = pieces.think();
-        let pause = think.unwrap_or(Nanos::ZERO);
-        let loads = [self.load, Load::Closed { outstanding: self.closed.unwrap_or(closed), pause }];
+        let loads = self.loads(pieces.streams, think);
         let witness = pieces.witness();
         let who = pieces.who((self.goal, self.of.as_deref()), &witness)?;
-        let device_name = self.device.clone();
-        let bench = Bench { base, device_name, loads, lenient: self.lenient, who: &who, progress };
+        let (device_name, lenient) = (self.device.clone(), self.lenient);
+        let bench = Bench { base, device_name, loads, lenient, who: &who, progress };
         let error = own_error(&bench, &pieces, &leave, self.seed)?;
         let search = Search {
             bench: &bench,
@@ -195,7 +191,7 @@ impl AdviseSpec {
         };
         let searched = search.run()?;
         let candidates = finalists(&leave, &plain, &searched);
-        progress.started(searched.runs + all(candidates.len()));
+        progress.started(searched.runs + self.runs_of(candidates.len()));
         let draw = |seed: u64| {
             let device = &bench.base.device;
             calibration.as_ref().map_or_else(|| device.clone(), |calibration| calibration.draw(device, seed))
@@ -209,11 +205,8 @@ impl AdviseSpec {
         let pauses = pauses.run(&rounds.candidates, choice, &pieces.unseen(true), &draw)?;
         let front = front(&bench, &pieces, &rounds.candidates, &searched, self.seed)?;
         let reason = if choice == 0 { None } else { self.reason(&bench, &pieces, &rounds, choice)? };
-        let steps = match choice {
-            _ if !judgement.recommends() => Vec::new(),
-            0 => Vec::new(),
-            _ => steps(&rounds.candidates[choice], &leave, &bench.base, self),
-        };
+        let is_set = choice > 0 && judgement.recommends();
+        let steps = if is_set { steps(&rounds.candidates[choice], &leave, &bench.base, self) } else { Vec::new() };
         Ok(Report {
             spec: self,
             loads,
@@ -236,6 +229,18 @@ impl AdviseSpec {
             base: bench.base,
             pieces,
         })
+    }
+
+    /// The open load, and a closed loop of so many streams that think so long.
+    fn loads(&self, streams: u64, think: Option<Nanos>) -> [Load; LOADS] {
+        let usual = u32::try_from(OUTSTANDING.div_ceil(streams.max(1))).unwrap_or(1);
+        let outstanding = self.closed.unwrap_or(usual);
+        [self.load, Load::Closed { outstanding, pause: think.unwrap_or(Nanos::ZERO) }]
+    }
+
+    /// The number of runs that judge so many candidates.
+    fn runs_of(&self, candidates: usize) -> usize {
+        self.rounds as usize * candidates * LOADS + Pauses::runs(self.rounds, candidates)
     }
 
     /// Why the choice is better than leaving it, under the load that tells them apart more.

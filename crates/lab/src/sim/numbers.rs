@@ -2,7 +2,7 @@
 
 use ioweir_core::Tier;
 
-use crate::sim::{Class, Latencies, Outcome};
+use super::{Class, Latencies, Outcome};
 
 /// Converts whole nanoseconds to seconds.
 #[must_use]
@@ -11,7 +11,7 @@ pub fn seconds(nanos: u128) -> f64 {
 }
 
 /// `part` divided by `whole`; `None` if `whole` is zero.
-pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
+pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
@@ -66,7 +66,7 @@ pub fn quantile(latencies: &Latencies, quantile: f64) -> Option<f64> {
 }
 
 /// The largest latency in seconds; `None` if there are none.
-pub(super) fn maximum(latencies: &Latencies) -> Option<f64> {
+pub(crate) fn maximum(latencies: &Latencies) -> Option<f64> {
     (!latencies.is_empty()).then(|| seconds(u128::from(latencies.max())))
 }
 
@@ -78,17 +78,17 @@ pub fn fast_share(outcome: &Outcome) -> Option<f64> {
 }
 
 /// The waiting time of all requests, for all reasons, in nanoseconds.
-pub(super) fn wait_nanos(outcome: &Outcome) -> u128 {
+pub(crate) fn wait_nanos(outcome: &Outcome) -> u128 {
     outcome.wait_nanos.iter().sum()
 }
 
 /// Mean waiting time of a request in seconds.
-pub(super) fn wait_mean(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn wait_mean(outcome: &Outcome) -> Option<f64> {
     ratio(seconds(wait_nanos(outcome)), outcome.all.requests as f64)
 }
 
 /// The parts of the time that requests were in the device, with their names in JSON and tables.
-pub(super) fn service_parts(outcome: &Outcome) -> [(&'static str, u128); 5] {
+pub(crate) fn service_parts(outcome: &Outcome) -> [(&'static str, u128); 5] {
     let service = &outcome.service;
     [
         ("overhead", service.overhead_nanos),
@@ -100,6 +100,6 @@ pub(super) fn service_parts(outcome: &Outcome) -> [(&'static str, u128); 5] {
 }
 
 /// The time that requests were in the device, in nanoseconds.
-pub(super) fn service_nanos(outcome: &Outcome) -> u128 {
+pub(crate) fn service_nanos(outcome: &Outcome) -> u128 {
     service_parts(outcome).iter().map(|part| part.1).sum()
 }

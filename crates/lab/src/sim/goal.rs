@@ -7,7 +7,7 @@ use ioweir_config::{ChoiceError, unknown};
 use ioweir_core::Operation;
 
 use super::numbers as n;
-use crate::sim::{Outcome, Tally};
+use super::{Outcome, Tally};
 
 /// The quantity by which schedulers are ranked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
