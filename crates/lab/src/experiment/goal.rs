@@ -66,7 +66,7 @@ impl Experiment {
 
     /// The decision of the gate on the models of the devices: the gravest of all. Devices are judged by what the traces of
     /// their classes show of them.
-    pub(super) fn judgement(&self) -> Result<Judgement, RunError> {
+    pub(crate) fn judgement(&self) -> Result<Judgement, RunError> {
         let mut judgements = Vec::new();
         for (number, group) in self.device_groups().iter().enumerate() {
             let standing = Standing::of_device(group.model, self.known(number));

@@ -11,7 +11,7 @@ mod tests;
 use ioweir_config::format_count;
 use ioweir_device::standing::Calibrated;
 use ioweir_device::{Standing, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use evidence::{Evidence, Pair, Source, Witness, words};
 
@@ -33,7 +33,7 @@ const SPAN_FACTOR_MAX: f64 = 1.1;
 const SPAN_REQUESTS_MIN: u64 = 1_000;
 
 /// The permission to recommend by a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     Recommend,
@@ -44,7 +44,7 @@ pub enum Decision {
 }
 
 /// A decision with its reasons.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     /// The permission.
     pub decision: Decision,

@@ -15,7 +15,7 @@ use toml::Value;
 use super::spec::{Axis, CELLS_MAX, Kind, Sweep, place};
 use crate::compare::{Comparison, Depth, Found, Goal, Ground, Grounds, Who};
 use crate::experiment::{Experiment, assign, jobs};
-use crate::gate::Witness;
+use crate::gate::{Judgement, Witness};
 use crate::run::{Job, Origin, RunError, Silent, TraceFiles, TraceMeta, Traffic};
 use crate::sim::Load;
 use ioweir_device::{DeviceSpec, Standing};
@@ -289,6 +289,14 @@ impl Cells {
             grounds.of(device, &Standing::load(&device.1)?, Some(*depth_max), *is_recorded)
         };
         pairs.values().map(ground).collect()
+    }
+
+    /// The decision of the gate on the devices of an experiment, as it is at the first point.
+    pub(super) fn judgement(&self) -> Result<Option<Judgement>, RunError> {
+        match self.at(0)?.jobs.first().map(|job| &job.traffic) {
+            Some(Traffic::Classes(experiment)) => experiment.judgement().map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// The requests of a trace that count for the goal.

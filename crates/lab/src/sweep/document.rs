@@ -64,7 +64,7 @@ pub fn document(folder: &Folder, mut merged: Merged, by: By<'_>) -> Result<Docum
     let about = &folder.about;
     by.counted(&mut merged.table)?;
     let metric = &by.column(&merged.table, about.goal);
-    let gates = Gates::new(&about.grounds, &merged.table);
+    let gates = Gates::new((&about.grounds, about.judgement.as_ref()), &merged.table);
     let measured = Measured::of(&merged.table, &about.keys, metric);
     if measured.is_none() && !merged.table.rows.is_empty() {
         let is_number = |at: usize| merged.table.rows.iter().any(|row| row[at].value.number().is_some());

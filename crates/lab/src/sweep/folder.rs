@@ -17,6 +17,7 @@ use super::making::{Made, on_threads};
 use crate::compare::{Goal, Ground};
 use crate::document::parquet::{Read, read};
 use crate::document::{Table, TraceMeta};
+use crate::gate::Judgement;
 use crate::run::{Progress, RunError};
 
 /// The layout of the folder.
@@ -52,6 +53,9 @@ pub(super) struct About {
     /// The standing of each device model, and what each trace shows of it.
     #[serde(default)]
     pub(super) grounds: Vec<Ground>,
+    /// The decision of the gate on the devices of an experiment.
+    #[serde(default)]
+    pub(super) judgement: Option<Judgement>,
     /// Names of all cells, in order.
     pub(super) cells: Vec<String>,
 }
@@ -189,6 +193,7 @@ impl Folder {
             keys: sweep.axes.iter().map(|axis| axis.key.clone()).collect(),
             goal: plan.resolved.goal(),
             grounds: plan.resolved.grounds()?,
+            judgement: plan.resolved.judgement()?,
             cells: plan.names.iter().map(Name::to_string).collect(),
         };
         let failed = |error: &io::Error| RunError::Store(format!("{}: {}", path.display(), plain(error)));

@@ -8,6 +8,7 @@ use crate::compare::Ground;
 use crate::document::Table;
 use crate::gate::Judgement;
 use crate::sim::Load;
+use ioweir_device::Standing;
 
 /// The columns that say which pair a row is of.
 const PAIR: [&str; 3] = ["trace", "volume", "device"];
@@ -15,13 +16,15 @@ const PAIR: [&str; 3] = ["trace", "volume", "device"];
 /// The judgements of a sweep.
 pub(super) struct Gates<'a> {
     judged: Vec<(&'a Ground, Judgement)>,
+    /// The judgement on an experiment.
+    of_experiment: Option<&'a Judgement>,
     /// The values of the first row, which are those of all rows where nothing differs.
     usual: [String; PAIR.len()],
 }
 
 impl<'a> Gates<'a> {
     /// The judgements by what is known of the pairs, and by how long their rows took.
-    pub(super) fn new(grounds: &'a [Ground], table: &Table) -> Self {
+    pub(super) fn new((grounds, of_experiment): (&'a [Ground], Option<&'a Judgement>), table: &Table) -> Self {
         let place = |name: &str| table.columns.iter().position(|column| column.name == name);
         let value = |row: &[crate::document::Cell], name: &str| {
             place(name).and_then(|at| row.get(at)).map_or_else(String::new, |cell| text(&cell.value))
@@ -35,11 +38,14 @@ impl<'a> Gates<'a> {
             (ground, ground.judgement(seconds.min_by(f64::total_cmp)))
         };
         let usual = table.rows.first().map_or_else(Default::default, |row| pair(row));
-        Self { judged: grounds.iter().map(judge).collect(), usual }
+        Self { judged: grounds.iter().map(judge).collect(), of_experiment, usual }
     }
 
     /// Whether nothing may be recommended of the group that a point is in.
     pub(super) fn refuses(&self, measured: &Measured, point: &Point) -> bool {
+        if self.of_experiment.is_some_and(|judgement| !judgement.recommends()) {
+            return true;
+        }
         let mut pair = self.usual.clone();
         for (name, value) in PAIR.iter().zip(&mut pair) {
             let varying = measured.dimensions.iter().zip(&point.at).find(|(dimension, _)| dimension.name == *name);
@@ -60,9 +66,15 @@ impl<'a> Gates<'a> {
                 sentences.push(sentence);
             }
         }
-        for (ground, judgement) in self.judged.iter().filter(|(_, judgement)| !judgement.text().is_empty()) {
+        // That a preset is assumed has been said.
+        let is_said = |ground: &Ground, judgement: &Judgement| {
+            let is_assumed = matches!(ground.standing, Standing::Assumed { .. });
+            judgement.reasons.is_empty() || (is_assumed && judgement.recommends() && judgement.reasons.len() == 1)
+        };
+        for (ground, judgement) in self.judged.iter().filter(|(ground, judgement)| !is_said(ground, judgement)) {
             sentences.push(format!("{} on {}: {}", ground.trace, ground.device, judgement.text()));
         }
+        sentences.extend(self.of_experiment.map(Judgement::text).filter(|text| !text.is_empty()));
         sentences
     }
 
@@ -74,6 +86,7 @@ impl<'a> Gates<'a> {
                 "standing": ground.standing, "counted": ground.of, "judgement": judgement,
             })
         };
-        self.judged.iter().map(one).collect()
+        let of_experiment = self.of_experiment.iter().map(|judgement| json!({ "judgement": judgement }));
+        self.judged.iter().map(one).chain(of_experiment).collect()
     }
 }
