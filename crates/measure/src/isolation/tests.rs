@@ -79,7 +79,7 @@ fn a_device_outside_its_family_gets_no_advice() {
     let outside = Calibrated {
         source: ioweir_device::calibration::Source::Trace,
         name: "seen.parquet".into(),
-        judged: "requests kept aside",
+        judged: ioweir_device::calibration::Part::HeldOut,
         error_share: Some(2.0),
         verdict: Verdict::Outside,
         range: ioweir_device::calibration::Range::default(),
