@@ -87,6 +87,7 @@ fn an_engine_serves_while_a_change_waits() {
         while peer.answers().is_empty() {
             bench.turn();
             turns += 1;
+            assert!(turns < 100, "the read is not served");
         }
         let is_made = || {
             let calls = journal.0.lock().unwrap();
