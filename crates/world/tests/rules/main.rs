@@ -144,7 +144,7 @@ fn longest_read_beside_a_stall(changes: bool, canary: Option<Canary>) -> Nanos {
     ];
     if changes {
         // This order sets a timeout of the server.
-        steps.push(after(0, Act::Order(Order::Change(0))));
+        steps.push(after(0, Act::Order(Order::Change(3 << 40))));
     }
     steps.push(after(2, Act::Rest));
     let service = (Nanos::from_millis(1), Nanos::from_millis(2));
@@ -152,6 +152,11 @@ fn longest_read_beside_a_stall(changes: bool, canary: Option<Canary>) -> Nanos {
     assert_eq!(outcome.verdict.broken, None);
     let done = outcome.log.lines().find(|line| line.contains("Set(") && line.contains("): Ok("));
     assert_eq!(done.is_some(), changes, "{done:?}");
+    if canary.is_none() {
+        let stalled = outcome.log.lines().skip_while(|line| !line.contains(" stall "));
+        let waiting = stalled.take_while(|line| !line.contains("Set("));
+        assert!(waiting.filter(|line| line.contains(" answer ")).count() > 100, "the change waits, and reads do not");
+    }
     outcome.longest_reads[0]
 }
 
