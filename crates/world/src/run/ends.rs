@@ -41,6 +41,7 @@ impl World {
             return;
         }
         self.histories.iter_mut().for_each(|its| its.settle(self.ticks, &mut self.verdict));
+        self.end_stalls();
         self.ask_report();
         self.settle();
         self.note("rest", self.outcome.requests, 0);
