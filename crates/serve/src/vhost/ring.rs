@@ -164,14 +164,21 @@ impl Ring {
         memory.note(GuestAddress(self.queue.used_ring()), length);
     }
 
+    /// Notifies the guest, whether there are answers or not. A server that was killed, or a connection that has ended, may have put an
+    /// answer in the ring without a notification, for which the guest would wait for ever.
+    pub(super) fn notify(&self) {
+        if let Some(call) = &self.call {
+            // A full counter notifies the guest, too.
+            let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
+        }
+    }
+
     /// Notifies the guest of answers, if it asks for notifications.
     pub(super) fn signal(&mut self, memory: &Memory) -> Result<(), BadChain> {
         if std::mem::take(&mut self.has_answers)
             && self.queue.needs_notification(memory.table()).map_err(|_| BadChain::Address)?
-            && let Some(call) = &self.call
         {
-            // A full counter notifies the guest, too.
-            let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
+            self.notify();
         }
         Ok(())
     }

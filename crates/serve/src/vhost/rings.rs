@@ -114,6 +114,7 @@ impl Rings {
             Wish::Call(number, call) => {
                 if let Some(ring) = self.ring(number) {
                     ring.call = call;
+                    ring.notify();
                 }
                 done(Effect::None)
             }
@@ -151,6 +152,7 @@ impl Rings {
         };
         match started {
             Ok(ring) => {
+                ring.notify();
                 self.rings[number] = Some(ring);
                 (Ok(0), Effect::Started(number))
             }

@@ -222,11 +222,25 @@ fn indirect_chains_and_split_heads_are_read() {
 }
 
 #[test]
+fn guests_are_notified_when_a_ring_starts() {
+    // The ring may have an answer of a server or connection that ended before the notification.
+    let served = Served::new(MEMORY, "");
+    let mut machine = Machine::new(1);
+    for _ in 0..2 {
+        let monitor = machine.connect(&served.vm());
+        assert_eq!(machine.calls(0), 1);
+        monitor.close();
+    }
+    served.stop();
+}
+
+#[test]
 fn guests_are_notified_only_when_they_ask() {
     let served = Served::new(MEMORY, "");
     let mut machine = Machine::new(2);
     machine.features = FEATURE_EVENT_INDEX;
     let _monitor = machine.connect(&served.vm());
+    assert_eq!(machine.calls(0), 1, "the ring has started");
     // The guest asks for a notification of the third answer.
     machine.want_call(0, 3);
     for head in [0, 4, 8] {
