@@ -368,3 +368,49 @@ fn the_table_of_diskio_is_read() {
     let expected = "W 6072600+128 @0 209us, R 6072728+8 @260 382us, F 0+0 @684 173us; 1 passed over";
     assert_eq!(told(crate::fixtures::DISKIO, Event::Queue), expected);
 }
+
+/// A binary event of blktrace: its number, microseconds, sector, and action (1 a request, 8 a completion) of a read of 8 sectors.
+fn binary(number: u32, micros: u64, sector: u64, action: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&0x6561_7407_u32.to_le_bytes());
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(&(micros * 1000).to_le_bytes());
+    out.extend_from_slice(&sector.to_le_bytes());
+    for word in [4096, 1 << 16 | action, 10, 8 << 20, 0, 0] {
+        out.extend_from_slice(&u32::to_le_bytes(word));
+    }
+    out
+}
+
+#[test]
+fn a_gap_in_binary_numbers_retires_open_requests() {
+    let read = |numbers: [u32; 4]| {
+        let events = [(0, 2048, 1), (100, 2048, 8), (200, 4096, 1), (300, 4096, 8)];
+        let bytes = numbers
+            .into_iter()
+            .zip(events)
+            .flat_map(|(number, (at, sector, action))| binary(number, at, sector, action));
+        let options = ReadOptions { latency: true, ..ReadOptions::default() };
+        let mut source = trace::open_inputs(vec![Input::from_bytes("trace", bytes.collect())], &options).unwrap();
+        let mut batch = Vec::new();
+        source.read_batch(&mut batch).unwrap();
+        let records: Vec<String> = batch.iter().map(one).collect();
+        format!("{}{}", records.join(", "), lacks(&source.completeness()))
+    };
+    assert_eq!(read([1, 2, 3, 4]), "R 2048+8 @0 100us, R 4096+8 @200 100us");
+    assert_eq!(read([1, 9, 10, 11]), "R 2048+8 @0, R 4096+8 @200 100us; 7 lost; 1 in holes; 1 unmatched");
+}
+
+#[test]
+fn a_trace_without_completions_says_so() {
+    let line = |action: &str| format!("  8,0    1        0     0.000000000   501  {action}   R 2048 + 8 [fio]\n");
+    let remarks = |text: String| {
+        let options = ReadOptions { latency: true, ..ReadOptions::default() };
+        let mut source = trace::open_inputs(vec![Input::from_bytes("trace", text.into())], &options).unwrap();
+        let mut batch = Vec::new();
+        while source.read_batch(&mut batch).is_ok() && !batch.is_empty() {}
+        source.remarks().join(" ")
+    };
+    assert!(remarks(line("Q")).contains("holds no completions"));
+    assert_eq!(remarks([line("Q"), line("C")].concat()), "");
+}
