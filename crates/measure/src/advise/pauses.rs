@@ -18,8 +18,9 @@ use ioweir_lab::sim::Load;
 
 /// Think times that are tried beside that of the trace: none, that of a program that computes, and of one that talks to others.
 const TRIED_NANOS: [u64; 4] = [0, 100_000, 1_000_000, 10_000_000];
-/// One of this many rounds is repeated with every think time, but no fewer than the least.
+/// The rounds that judge the advice are divided by this to get those of each think time.
 const PART: u32 = 5;
+/// The fewest rounds of a think time.
 const ROUNDS_MIN: u32 = 5;
 
 /// The finalists with one think time in the closed loop.
@@ -35,7 +36,7 @@ pub(super) struct Paused {
     pub(super) advised: Change,
 }
 
-/// What the runs with other think times need.
+/// The inputs of the runs with other think times.
 pub(super) struct Pauses<'a, 'b> {
     pub(super) bench: &'a Bench<'b>,
     pub(super) think: Option<Nanos>,
