@@ -123,17 +123,15 @@ impl Observed {
             Operation::Write => &mut self.lengths[1],
             Operation::Discard | Operation::Flush => return,
         };
-        let is_new = !lengths.contains_key(&length_bytes);
-        let length = if is_new && lengths.len() >= LENGTHS_MAX {
-            lengths
-                .range(length_bytes..)
-                .next()
-                .or_else(|| lengths.iter().next_back())
-                .map_or(length_bytes, |(key, _)| *key)
+        if let Some(count) = lengths.get_mut(&length_bytes) {
+            *count += 1;
+        } else if lengths.len() < LENGTHS_MAX {
+            lengths.insert(length_bytes, 1);
         } else {
-            length_bytes
-        };
-        *lengths.entry(length).or_insert(0) += 1;
+            let above = lengths.range(length_bytes..).next().or_else(|| lengths.iter().next_back());
+            let near = above.map_or(length_bytes, |(key, _)| *key);
+            *lengths.entry(near).or_insert(0) += 1;
+        }
         if self.block_requests == 0 {
             self.block_began_nanos = time_nanos;
         }

@@ -210,12 +210,17 @@ impl Plan {
         progress: &dyn Progress,
         requests: Option<&mut Requests>,
     ) -> Result<Report, RunError> {
-        let looked_at = self.look(progress)?;
+        // A name that the trace does not have is refused before the runs. Otherwise the first run looks at the requests.
+        let early = self.comparison.of.is_some().then(|| self.look(progress)).transpose()?;
+        if early.is_none() {
+            self.traces.iter().for_each(|trace| trace.expect_witness());
+        }
         let jobs = self.jobs();
         let outcomes = match requests {
             Some(requests) => record_all(&jobs, progress, requests)?,
             None => run_all(&jobs, progress)?,
         };
+        let looked_at = early.map_or_else(|| self.look(progress), Ok)?;
         let (who, grounds): (Vec<Who>, Vec<Vec<Ground>>) = looked_at.into_iter().unzip();
         let grounds = grounds.into_iter().flatten().collect();
         let accounts = vec![Vec::new(); outcomes.len()];

@@ -164,10 +164,10 @@ impl Job {
         match &self.traffic {
             Traffic::Trace(trace, load) => {
                 let source = match self.spreads {
-                    true => trace.open_spread(self.seed, sectors)?,
-                    false => trace.open(self.seed, sectors, self.folds)?,
+                    true => trace.looked_at(trace.open_spread(self.seed, sectors)?),
+                    false => trace.open_run(self.seed, sectors, self.folds)?,
                 };
-                let source = Box::new(Watched { source: trace.looked_at(source), name: trace.name(), progress });
+                let source = Box::new(Watched { source, name: trace.name(), progress });
                 let mut feed = Feed::new(source, *load, Streams::KEPT);
                 let ended = run(simulation, &mut Stoppable::new(&mut feed, progress), collector, observer);
                 let ended = ended.map_err(stopped)?;

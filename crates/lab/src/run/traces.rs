@@ -1,8 +1,8 @@
 //! Traces by name: files that form one trace, and generated traffic.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ioweir_core::SECTOR_BYTES;
 use sha2::{Digest, Sha256};
@@ -30,6 +30,16 @@ pub struct TraceFiles {
     resamples: bool,
     /// Whether its requests have been looked at for figures that no device has: once is enough.
     is_looked_at: Arc<AtomicBool>,
+    first: Arc<FirstReading>,
+}
+
+/// What the first reading of a trace has seen, for those who would read it again only to look at its requests.
+#[derive(Debug, Default)]
+struct FirstReading {
+    /// Whether the next reading is to look at the requests.
+    is_wanted: AtomicBool,
+    /// The requests and the names of their streams; empty until a reading has reached the end.
+    seen: OnceLock<(Witness, Vec<String>)>,
 }
 
 /// The name that stands for each volume of a trace.
@@ -94,7 +104,13 @@ impl TraceFiles {
     #[must_use]
     pub fn of_records(trace: KeptTrace, resamples: bool) -> Self {
         let is_looked_at = Arc::new(AtomicBool::new(true));
-        Self { origin: Requests::Kept(trace), options: ReadOptions::default(), resamples, is_looked_at }
+        Self {
+            origin: Requests::Kept(trace),
+            options: ReadOptions::default(),
+            resamples,
+            is_looked_at,
+            first: Arc::default(),
+        }
     }
 
     /// The traces of these names: mixes are kept apart from files, which are put together to traces.
@@ -118,7 +134,7 @@ impl TraceFiles {
         }
         let of = |origin| {
             let is_looked_at = Arc::new(AtomicBool::new(matches!(origin, Requests::Mix(_))));
-            Self { origin, options: options.clone(), resamples: false, is_looked_at }
+            Self { origin, options: options.clone(), resamples: false, is_looked_at, first: Arc::default() }
         };
         Ok(found.into_iter().map(of).collect())
     }
@@ -184,6 +200,7 @@ impl TraceFiles {
         let of = |name: String| Self {
             options: ReadOptions { volume: Some(name), ..whole.options.clone() },
             resamples,
+            first: Arc::default(),
             ..whole.clone()
         };
         Ok(names.into_iter().map(of).collect())
@@ -244,6 +261,35 @@ impl TraceFiles {
         if self.is_looked_at.swap(true, Ordering::Relaxed) { source } else { Box::new(Doubted::new(source)) }
     }
 
+    /// Lets the next run that replays the trace as it is look at its requests, so that [`TraceFiles::witness`] does not read it again.
+    pub fn expect_witness(&self) {
+        self.first.is_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// As [`TraceFiles::open`], for a run.
+    ///
+    /// # Errors
+    /// [`TraceError`] if a file cannot be opened or recognised.
+    pub(super) fn open_run(
+        &self,
+        seed: u64,
+        device_sectors: u64,
+        folds: bool,
+    ) -> Result<Box<dyn TraceSource>, TraceError> {
+        let changes = folds || self.is_resampled() || self.is_generated() || self.options.lenient;
+        if changes || !self.first.is_wanted.swap(false, Ordering::Relaxed) {
+            return Ok(self.looked_at(self.open(seed, device_sectors, folds)?));
+        }
+        let source = self.looked_at(self.with_latencies().open(seed, device_sectors, folds)?);
+        Ok(Box::new(Witnessed { source, witness: Witness::default(), first: Arc::clone(&self.first) }))
+    }
+
+    /// The trace as it is, with the latencies that formats have to compute.
+    fn with_latencies(&self) -> Self {
+        let options = ReadOptions { latency: true, ..self.options.clone() };
+        Self { options, resamples: false, ..self.clone() }
+    }
+
     /// Opens it for a device of this size, over which its data are spread.
     ///
     /// # Errors
@@ -262,13 +308,16 @@ impl TraceFiles {
         Ok(trace::open(&group.files, &self.options)?.description().map(str::to_owned))
     }
 
-    /// Looks at all requests, with their latencies; the names of its streams, too.
+    /// Looks at all requests, with their latencies; the names of its streams, too. The trace is read unless a run has looked at it
+    /// ([`TraceFiles::expect_witness`]).
     ///
     /// # Errors
     /// [`RunError`] if the trace cannot be read, or the work is stopped.
     pub fn witness(&self, progress: &dyn Progress) -> Result<(Witness, Vec<String>), RunError> {
-        let options = ReadOptions { latency: true, ..self.options.clone() };
-        let whole = Self { options, resamples: false, ..self.clone() };
+        if let Some(seen) = self.first.seen.get() {
+            return Ok(seen.clone());
+        }
+        let whole = self.with_latencies();
         let mut source = whole.looked_at(whole.open(0, u64::MAX / SECTOR_BYTES, false)?);
         let (mut witness, mut batch) = (Witness::default(), Vec::new());
         loop {
@@ -348,6 +397,34 @@ impl TraceSource for Watched<'_> {
         if batch.is_empty() {
             tell(&*self.source, &self.name, self.progress);
         }
+        Ok(())
+    }
+
+    fn names(&self) -> &Names {
+        self.source.names()
+    }
+
+    fn inner(&self) -> Option<&dyn TraceSource> {
+        Some(&*self.source)
+    }
+}
+
+/// A source whose requests are looked at on their way.
+struct Witnessed {
+    source: Box<dyn TraceSource>,
+    witness: Witness,
+    /// Gets the witness at the end of the trace.
+    first: Arc<FirstReading>,
+}
+
+impl TraceSource for Witnessed {
+    fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        self.source.read_batch(batch)?;
+        if batch.is_empty() {
+            let names = self.source.names().streams.clone();
+            self.first.seen.get_or_init(|| (std::mem::take(&mut self.witness), names));
+        }
+        batch.iter().for_each(|record| self.witness.add(record));
         Ok(())
     }
 

@@ -146,7 +146,7 @@ fn shared(sums: &Sums, total: u128) -> Sums {
     parts
 }
 
-/// The latency up to three digits, as [`Latencies`] counts it.
+/// The latency up to three digits, as a histogram of latencies counts it.
 const fn rounded(nanos: u64) -> u64 {
     let shift = (u64::BITS - nanos.leading_zeros()).saturating_sub(11);
     nanos | ((1 << shift) - 1)

@@ -195,7 +195,7 @@ fn linux_limits_follow_live_changes() {
         bench.entitle(StreamId(0), Share { reads_per_second, ..Share::DEFAULT });
         let (bytes, _) = reader.read_until(&mut bench, Nanos::from_seconds(number * 5));
         let (reads, goal) = (bytes / u64::from(4 * KIB), 5 * reads_per_second);
-        // What was held under the old limit, and a slice of a tenth of a second.
+        // The margin is the requests held under the old limit, and a slice of a tenth of a second.
         assert!(reads.abs_diff(goal) <= goal / 20 + 32, "{reads} reads at {reads_per_second}/s in 5 s");
     }
 }

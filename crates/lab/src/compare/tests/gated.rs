@@ -35,6 +35,22 @@ fn a_preset_that_the_trace_contradicts_recommends_nothing() {
     }
 }
 
+/// With `of` the requests are looked at before the runs, and without it by the first run.
+#[test]
+fn evidence_is_alike_before_runs_and_from_one() {
+    let file = |cpu: u32| format!("{}/../../traces/oltp/oltp.blktrace.{cpu}.gz", env!("CARGO_MANIFEST_DIR"));
+    let plain = Comparison {
+        traces: vec![file(0), file(1)],
+        schedulers: ["none", "mq-deadline"].map(|name| name.parse().expect("it")).into(),
+        ..Comparison::default()
+    };
+    let [mut from_run, mut before] = [None, Some("all".into())].map(|of| json(&Comparison { of, ..plain.clone() }).0);
+    for of_one in [&mut from_run, &mut before] {
+        of_one["meta"].take();
+    }
+    assert_eq!(from_run, before);
+}
+
 /// A database at the usual priority beside a scrub of the idle class.
 fn scrubbed() -> (tempfile::TempDir, Comparison) {
     let folder = tempfile::tempdir().expect("a folder");
