@@ -322,7 +322,7 @@ mod tests {
                     slow = { read = \"constant 8ms\" }\n";
         let own = settings(&DeviceSpec::parse("a.toml", text).unwrap()).unwrap();
         assert!((990..=1_010).contains(&own.read_random_per_second), "{own:?}");
-        let disks = "[array]\nmember = \"hdd\"\nmembers = 4\nlayout = \"stripe\"\n";
+        let disks = "[array]\nmember = \"hdd\"\nmembers = 4\nlayout = \"stripe\"\nchunk = \"64KiB\"\n";
         let own = settings(&DeviceSpec::parse("a.toml", disks).unwrap()).unwrap();
         assert!((200..=400).contains(&own.read_random_per_second), "{own:?}");
     }
