@@ -184,8 +184,6 @@ impl Engine {
         self.admission.driver().grow_classes(self.classes);
         self.sessions.set_exports(exports);
         (self.absent, self.own_classes, self.log.classes) = (absent, own_classes, class_names);
-        // A client may have come to a removed export after the controller had seen that there was none.
-        self.absent.iter().for_each(|export| self.sessions.drain_export(*export));
     }
 
     /// Whether an export can be opened: a client may have agreed on it before it was removed.
