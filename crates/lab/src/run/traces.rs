@@ -33,7 +33,7 @@ pub struct TraceFiles {
     first: Arc<FirstReading>,
 }
 
-/// What the first reading of a trace has seen, for those who would read it again only to look at its requests.
+/// The requests seen by the first reading of a trace, so that the trace is not read again only to look at them.
 #[derive(Debug, Default)]
 struct FirstReading {
     /// Whether the next reading is to look at the requests.

@@ -353,7 +353,7 @@ impl Loads {
         self.ran(&format!("a protected tenant beside {}", names.join(", ")), &tenants, progress)
     }
 
-    /// The same tests under other schedulers, with other seeds.
+    /// Replaces the schedulers and seeds; the tests stay as they are.
     pub(super) fn with(&self, schedulers: Vec<SchedulerChoice>, seeds: &[u64]) -> Self {
         Self { schedulers, seeds: seeds.to_vec(), ..self.clone() }
     }
