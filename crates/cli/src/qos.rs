@@ -1,12 +1,12 @@
 //! The verb `qos`: turns flags into the spec of a search of `io.cost.qos`, searches, and writes the result where the user asked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ioweir_config::{read_spec, shown};
 use ioweir_device::PRESETS;
 use ioweir_measure::isolation::QosSpec;
 
-use crate::arguments::QosArguments;
+use crate::arguments::{OutputArguments, QosArguments};
 use crate::engine;
 use crate::failure::Failure;
 use crate::output::Outputs;
@@ -20,21 +20,23 @@ pub(crate) fn act(arguments: &QosArguments) -> Result<(), Failure> {
     };
     spec.device = arguments.device.clone().unwrap_or(spec.device);
     let spec = arguments.keys.set(spec, typed::value)?;
-    let mut inputs: Vec<PathBuf> = arguments.spec.iter().cloned().collect();
-    inputs.extend(device_file(&spec.device)?);
-    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-    let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
+    let outputs = outputs(&arguments.output, arguments.spec.as_deref(), &spec.device)?;
     let origin = engine::origin(&spec.command());
     outputs.write(&engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?)
 }
 
-/// The file of a device that is no preset, after a check that there is one.
-pub(crate) fn device_file(device: &str) -> Result<Option<PathBuf>, Failure> {
-    if device.is_empty() || PRESETS.iter().any(|preset| preset.name == device) {
-        return Ok(None);
+/// The outputs that flags name, after a check that the device is there. Neither its file nor that of the spec is written over.
+pub(crate) fn outputs<'a>(
+    arguments: &'a OutputArguments,
+    spec: Option<&Path>,
+    device: &str,
+) -> Result<Outputs<'a>, Failure> {
+    let mut inputs: Vec<&Path> = spec.into_iter().collect();
+    if !device.is_empty() && PRESETS.iter().all(|preset| preset.name != device) {
+        engine::check_device(device)?;
+        inputs.push(Path::new(device));
     }
-    engine::check_device(device)?;
-    Ok(Some(PathBuf::from(device)))
+    Outputs::new(arguments, &[], &inputs)
 }
 
 /// The spec in a file with every default, as TOML.

@@ -1,14 +1,11 @@
 //! The verb `scorecard`: turns flags into the spec of a scorecard, runs its tests, and writes it where the user asked.
 
-use std::path::{Path, PathBuf};
-
 use ioweir_config::{read_spec, shown};
 use ioweir_measure::isolation::ScorecardSpec;
 
 use crate::arguments::ScorecardArguments;
 use crate::engine;
 use crate::failure::Failure;
-use crate::output::Outputs;
 use crate::qos;
 use crate::typed;
 
@@ -20,10 +17,7 @@ pub(crate) fn act(arguments: &ScorecardArguments) -> Result<(), Failure> {
     };
     spec.device = arguments.device.clone().unwrap_or(spec.device);
     let spec = arguments.keys.set(spec, typed::value)?;
-    let mut inputs: Vec<PathBuf> = arguments.spec.iter().cloned().collect();
-    inputs.extend(qos::device_file(&spec.device)?);
-    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-    let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
+    let outputs = qos::outputs(&arguments.output, arguments.spec.as_deref(), &spec.device)?;
     let origin = engine::origin(&spec.command());
     outputs.write(&engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?)
 }
