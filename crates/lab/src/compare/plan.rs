@@ -280,11 +280,14 @@ impl Plan {
     }
 }
 
-/// Whether each outcome is one that a reason for the advice is about.
+/// Whether each outcome is one that a reason for the advice is about, and needs an account for it.
 fn reasoned(report: &Report) -> Vec<bool> {
     let mut needed = vec![false; report.outcomes.len()];
     for section in sections(report, None).iter().filter(|section| section.judgement().recommends()) {
         for row in compared(section).into_iter().flatten() {
+            if section.has_parts(&row) {
+                continue;
+            }
             let is_own = |outcome: &Outcome| row.holds(outcome);
             needed.iter_mut().zip(&report.outcomes).for_each(|(needed, outcome)| *needed |= is_own(outcome));
         }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Goal;
 use crate::document::{and_list, format_seconds};
-use crate::sim::{Account, PARTS};
+use crate::sim::{Account, Outcome, PARTS, completion_parts_of, only_busy};
 
 /// The parts that are named make up at least this share of the difference.
 const NAMED_SHARE_MIN: f64 = 0.75;
@@ -47,6 +47,15 @@ impl Goal {
             Self::Busy => Some(account.busy_parts()),
             Self::Mean => account.mean_parts(),
             Self::ReadP99 => account.read_p99_parts(),
+        }
+    }
+
+    /// The goal's value for all requests of a run by part; `None` if that needs an account of each request.
+    pub(super) fn parts_of_run(self, run: &Outcome) -> Option<Parts> {
+        match self {
+            Self::Completion => Some(completion_parts_of(run)),
+            Self::Busy => Some(only_busy(completion_parts_of(run))),
+            Self::Mean | Self::ReadP99 => None,
         }
     }
 }

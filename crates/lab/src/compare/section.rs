@@ -156,9 +156,13 @@ impl<'a> Section<'a> {
 
     /// The difference between two rows by part, if both have accounts.
     pub(super) fn difference(&self, best: &Row<'_>, other: &Row<'_>) -> Option<Difference> {
-        let set = self.set.unwrap_or(0);
-        let (one, two) = (best.parts(self.goal, set)?, other.parts(self.goal, set)?);
+        let (one, two) = (best.parts(self.goal, self.set)?, other.parts(self.goal, self.set)?);
         Difference::new(&one, (other.scheduler, &two))
+    }
+
+    /// Whether the goal's parts of a row are known.
+    pub(super) fn has_parts(&self, row: &Row<'_>) -> bool {
+        row.parts(self.goal, self.set).is_some()
     }
 
     /// The rows ranked by the goal, best first.
@@ -230,9 +234,13 @@ impl<'a> Row<'a> {
         self.figure_of(&self.goals(goal, set))
     }
 
-    /// The goal's value by part, a mean over all seeds.
-    pub(super) fn parts(&self, goal: Goal, set: usize) -> Option<Parts> {
-        let each: Option<Vec<Parts>> = self.accounts.iter().map(|accounts| goal.parts(accounts.get(set)?)).collect();
+    /// The goal's value by part, a mean over all seeds: of all requests or of a set of the accounts. `None` if the runs have no
+    /// accounts and the goal needs them.
+    pub(super) fn parts(&self, goal: Goal, set: Option<usize>) -> Option<Parts> {
+        let of_all = |run: &Outcome| goal.parts_of_run(run).filter(|_| set.is_none());
+        let of_set = |at: usize| goal.parts(self.accounts[at].get(set.unwrap_or(0))?);
+        let each: Option<Vec<Parts>> =
+            self.runs.iter().enumerate().map(|(at, run)| of_all(run).or_else(|| of_set(at))).collect();
         let each = each.filter(|each| !each.is_empty())?;
         let mut mean = [0.0; PARTS.len()];
         for parts in &each {

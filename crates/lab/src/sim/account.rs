@@ -8,7 +8,7 @@ use ioweir_core::{Dispatch, Nanos, Operation, Reason, Tag, Tier};
 use ioweir_device::Service;
 use ioweir_trace::Record;
 
-use super::{Observer, Stay, Tally, Waits};
+use super::{Observer, Outcome, Stay, Tally, Waits};
 
 /// A part of a request's latency, or of the time that a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,9 +115,7 @@ impl Account {
     /// The device's working time until then by part, in seconds.
     #[must_use]
     pub fn busy_parts(&self) -> [f64; PARTS.len()] {
-        let mut parts = self.completion_parts();
-        parts[IDLE..].fill(0.0);
-        parts
+        only_busy(self.completion_parts())
     }
 }
 
@@ -155,7 +153,8 @@ const fn rounded(nanos: u64) -> u64 {
 /// The latency of a request by part.
 fn parts_of(stay: &Stay) -> Sums {
     let in_device = stay.completed.since(stay.dispatched).0;
-    let mut parts = shared(&work(work_of(&stay.service)), u128::from(in_device - stay.device_queue_nanos));
+    let mut parts =
+        shared(&work(work_of(&stay.service).map(u128::from)), u128::from(in_device - stay.device_queue_nanos));
     parts[DEVICE] += u128::from(stay.device_queue_nanos);
     for (part, wait) in parts.iter_mut().zip(stay.wait_nanos) {
         *part += u128::from(wait);
@@ -168,11 +167,9 @@ const fn work_of(service: &Service) -> [u64; 4] {
 }
 
 /// Work by part.
-fn work(nanos: [u64; 4]) -> Sums {
+fn work(nanos: [u128; 4]) -> Sums {
     let mut parts = Sums::default();
-    for (part, nanos) in parts[DEVICE + 1..].iter_mut().zip(nanos) {
-        *part = nanos.into();
-    }
+    parts[DEVICE + 1..IDLE].copy_from_slice(&nanos);
     parts
 }
 
@@ -210,12 +207,31 @@ impl Clock {
         let all = self.span().0;
         // Time that was granted to unfinished dispatches is not spent yet.
         let busy = self.busy_nanos.saturating_sub(self.busy_until.since(self.now).0).min(all);
-        let mut parts = shared(&work(self.work_nanos), busy.into());
-        let idling = self.idling_nanos.min(all - busy);
-        parts[IDLE] += u128::from(idling);
-        parts[IDLE + 1] += u128::from(all - busy - idling);
-        parts
+        device_time(all, busy, self.idling_nanos, self.work_nanos.map(u128::from))
     }
+}
+
+/// A time span of the device by part: `busy` nanoseconds of it in the proportions of the work (commands, seeks, rotation, transfers),
+/// `idling` nanoseconds while requests waited, and the rest without requests.
+fn device_time(all: u64, busy: u64, idling: u64, work_nanos: [u128; 4]) -> Sums {
+    let mut parts = shared(&work(work_nanos), busy.into());
+    let idling = idling.min(all - busy);
+    parts[IDLE] += u128::from(idling);
+    parts[IDLE + 1] += u128::from(all - busy - idling);
+    parts
+}
+
+/// The time that a run took by part, in seconds, as [`Account::completion_parts`] of all its requests.
+#[must_use]
+pub fn completion_parts_of(run: &Outcome) -> [f64; PARTS.len()] {
+    let all = run.completion.0;
+    device_time(all, run.busy.0.min(all), run.idling.0, run.service.work_nanos()).map(|nanos| nanos as f64 / 1e9)
+}
+
+/// Those of the parts that are the device's working time.
+pub(crate) fn only_busy(mut parts: [f64; PARTS.len()]) -> [f64; PARTS.len()] {
+    parts[IDLE..].fill(0.0);
+    parts
 }
 
 /// Keeps accounts of several sets of requests in one run. `choose` answers the numbers of the sets that a request belongs to.

@@ -186,6 +186,8 @@ pub struct Collector {
     /// Time in which any request waited, and of that, in which the device could have worked on more.
     waiting_nanos: u64,
     held_back_nanos: u64,
+    /// Of the time in which any request waited, that in which the device had none.
+    idling_nanos: u64,
     throughput: Series,
     head: HeadTrack,
 }
@@ -218,6 +220,7 @@ impl Collector {
             wait_nanos: [0; Reason::COUNT],
             waiting_nanos: 0,
             held_back_nanos: 0,
+            idling_nanos: 0,
             throughput: Series::new(),
             head: HeadTrack::default(),
         }
@@ -313,6 +316,7 @@ impl Collector {
         }
         self.waiting_nanos += device.waiting_nanos;
         self.held_back_nanos += device.held_back_nanos;
+        self.idling_nanos += device.idling_nanos;
     }
 
     /// Dispatches to its device, and the time in which that worked on any.
@@ -349,6 +353,7 @@ impl Collector {
             merged_requests: self.merged_requests,
             fast: has_fast.then_some(self.fast),
             busy: self.busy.time,
+            idling: Nanos(self.idling_nanos),
             service: self.service,
             service_time: self.service_time,
             seeks: self.seeks,
@@ -396,6 +401,7 @@ impl Collector {
         if waits {
             self.waiting_nanos += measured;
             self.held_back_nanos += if in_device < self.busy_depth { measured } else { 0 };
+            self.idling_nanos += if in_device == 0 { measured } else { 0 };
         }
     }
 

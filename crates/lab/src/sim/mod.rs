@@ -29,7 +29,8 @@ mod tally;
 mod waits;
 mod watch;
 
-pub use account::{Account, Accountant, PARTS, Part};
+pub(crate) use account::only_busy;
+pub use account::{Account, Accountant, PARTS, Part, completion_parts_of};
 pub use clients::{ClientClass, Clients, Streams};
 pub use collect::{Collector, Finished, Window};
 pub use cores::CoreCosts;

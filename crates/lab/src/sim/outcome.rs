@@ -65,6 +65,8 @@ pub struct Outcome {
     pub fast: Option<FastOutcome>,
     /// Time the device was working on at least one request.
     pub busy: Nanos,
+    /// Time the device was idle while requests waited.
+    pub idling: Nanos,
     /// Time of requests in the device by part, in nanoseconds: more than the busy time if it serves several at once.
     pub service: ServiceSums,
     /// Device service time of each dispatch, nanoseconds; kept for comparisons.
@@ -274,6 +276,11 @@ pub struct ServiceSums {
 }
 
 impl ServiceSums {
+    /// The device's work: commands, seeks, rotation, transfers.
+    pub(super) const fn work_nanos(&self) -> [u128; 4] {
+        [self.overhead_nanos, self.seek_nanos, self.rotation_nanos, self.transfer_nanos]
+    }
+
     /// Adds the sums of another device.
     pub(super) fn add(&mut self, other: &Self) {
         self.overhead_nanos += other.overhead_nanos;

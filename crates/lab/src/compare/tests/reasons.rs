@@ -76,7 +76,7 @@ fn reasons_make_up_the_difference_of_every_pair() {
             for goal in Goal::ALL {
                 let section = section.by(goal);
                 let said = |row: &super::super::section::Row<'_>| {
-                    let parts = row.parts(goal, 0).expect("every run has an account");
+                    let parts = row.parts(goal, Some(0)).expect("every run has an account");
                     (parts, section.value(row).expect("a value"))
                 };
                 for row in &section.rows {
@@ -85,6 +85,8 @@ fn reasons_make_up_the_difference_of_every_pair() {
                     let name = format!("{} on {}, {goal}", row.scheduler, section.device);
                     assert!((sum - value).abs() <= value * 1e-6, "{name}: {sum} s are not {value} s: {parts:?}");
                     assert!(parts.iter().all(|part| *part >= 0.0), "{name}: {parts:?}");
+                    let of_run = goal.parts_of_run(row.run());
+                    assert!(of_run.is_none_or(|of_run| of_run == parts), "{name}: {of_run:?} are not {parts:?}");
                 }
                 for best in &section.rows {
                     for other in &section.rows {
