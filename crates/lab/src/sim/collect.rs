@@ -5,7 +5,7 @@ use ioweir_core::{Dispatch, Nanos, Operation, Reason, SECTOR_BYTES, StreamId, Ti
 
 use super::clients::Clients;
 use super::course::{HeadTrack, Series};
-use super::latencies::Latencies;
+use super::latencies::{Latencies, StepLatencies};
 use super::outcome::{
     Class, ClassOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step, Throughput, TierOutcome,
 };
@@ -97,7 +97,7 @@ struct ClassCounters {
     latency: Latencies,
     read_latency: Latencies,
     /// Latencies of the current step: of reads, and of all others. A step's end adds them up, so that a request is recorded once.
-    step_latency: [Latencies; 2],
+    step_latency: [StepLatencies; 2],
     step_sum_nanos: u64,
     /// Time in the device in the current step, and in the next.
     device_nanos: [u64; 2],
@@ -119,21 +119,21 @@ impl ClassCounters {
     fn end_step(&mut self, is_measured: bool) {
         let [reads, latency] = &mut self.step_latency;
         if is_measured {
-            self.read_latency.add(reads);
+            reads.add_to(&mut self.read_latency);
         }
-        latency.add(reads);
-        reads.clear();
+        reads.move_into(latency);
         let requests = latency.len();
+        let [p50_nanos, p99_nanos, p999_nanos] = latency.quantiles([0.5, 0.99, 0.999]);
         self.counts.steps.push(Step {
             requests,
             mean_nanos: self.step_sum_nanos.checked_div(requests).unwrap_or(0),
-            p50_nanos: latency.quantile(0.5),
-            p99_nanos: latency.quantile(0.99),
-            p999_nanos: latency.quantile(0.999),
+            p50_nanos,
+            p99_nanos,
+            p999_nanos,
             device_nanos: self.device_nanos[0],
         });
         if is_measured {
-            self.latency.add(latency);
+            latency.add_to(&mut self.latency);
         }
         latency.clear();
         self.step_sum_nanos = 0;

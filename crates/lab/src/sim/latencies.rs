@@ -71,12 +71,6 @@ impl Latencies {
         self.requests += other.requests;
     }
 
-    /// Forgets everything, and keeps the memory.
-    pub fn clear(&mut self) {
-        self.counts.fill(0);
-        self.requests = 0;
-    }
-
     /// Requests that were counted.
     #[must_use]
     pub const fn len(&self) -> u64 {
@@ -93,10 +87,15 @@ impl Latencies {
     /// counted. Of no part at all it is the shortest latency, rounded down.
     #[must_use]
     pub fn quantile(&self, part: f64) -> u64 {
+        self.quantile_among(0..self.counts.len(), part)
+    }
+
+    /// The quantile, where all that was counted lies in `counts`, given in ascending order.
+    fn quantile_among(&self, mut counts: impl Iterator<Item = usize>, part: f64) -> u64 {
         let wanted = ((part.min(1.0) * self.requests as f64).ceil() as u64).max(1);
         let mut seen = 0;
-        let found = self.counts.iter().position(|count| {
-            seen += count;
+        let found = counts.find(|index| {
+            seen += self.counts[*index];
             seen >= wanted
         });
         found.map_or(0, if part == 0.0 { shortest } else { longest })
@@ -106,6 +105,62 @@ impl Latencies {
     #[must_use]
     pub fn max(&self) -> u64 {
         self.counts.iter().rposition(|&count| count > 0).map_or(0, longest)
+    }
+}
+
+/// Latencies of a time step. Adding them up, their quantiles and forgetting them take time by the number of different latencies, not
+/// by the longest one.
+#[derive(Default)]
+pub(super) struct StepLatencies {
+    latencies: Latencies,
+    /// The counts that are not zero.
+    used: Vec<usize>,
+}
+
+impl StepLatencies {
+    /// Counts a request.
+    #[inline]
+    pub(super) fn record(&mut self, nanos: u64) {
+        self.latencies.record(nanos);
+        let index = index(nanos);
+        if self.latencies.counts[index] == 1 {
+            self.used.push(index);
+        }
+    }
+
+    /// Moves everything into `sum`.
+    pub(super) fn move_into(&mut self, sum: &mut Self) {
+        let empty = self.used.iter().copied();
+        let empty = empty.filter(|index| sum.latencies.counts.get(*index).is_none_or(|count| *count == 0));
+        sum.used.extend(empty);
+        self.add_to(&mut sum.latencies);
+        self.clear();
+    }
+
+    /// Counts everything in `sum`, too.
+    pub(super) fn add_to(&self, sum: &mut Latencies) {
+        if sum.counts.len() < self.latencies.counts.len() {
+            sum.counts.resize(self.latencies.counts.len(), 0);
+        }
+        self.used.iter().for_each(|index| sum.counts[*index] += self.latencies.counts[*index]);
+        sum.requests += self.latencies.requests;
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.used.drain(..).for_each(|index| self.latencies.counts[index] = 0);
+        self.latencies.requests = 0;
+    }
+
+    /// Requests that were counted.
+    pub(super) const fn len(&self) -> u64 {
+        self.latencies.len()
+    }
+
+    /// Quantiles, as [`Latencies::quantile`].
+    pub(super) fn quantiles<const N: usize>(&mut self, parts: [f64; N]) -> [u64; N] {
+        self.used.sort_unstable();
+        parts.map(|part| self.latencies.quantile_among(self.used.iter().copied(), part))
     }
 }
 
@@ -133,8 +188,31 @@ mod tests {
             for part in parts.into_iter().chain([0.0, 0.5, 0.999, 1.0]) {
                 prop_assert_eq!(first.quantile(part), model.value_at_quantile(part), "{}", part);
             }
-            first.clear();
-            prop_assert_eq!((first.len(), first.max(), first.quantile(0.5)), (0, 0, 0));
+        }
+
+        #[test]
+        fn steps_count_as_whole_histograms(
+            steps in proptest::collection::vec(proptest::collection::vec((any::<bool>(), any::<u64>(), 0u32..63), 0..30), 1..9),
+        ) {
+            let parts = [0.0, 0.5, 0.99, 1.0];
+            let (mut reads, mut others) = (StepLatencies::default(), StepLatencies::default());
+            let (mut sum, mut model_sum) = (Latencies::default(), Latencies::default());
+            for step in steps {
+                let mut model = Latencies::default();
+                for (is_read, bits, shift) in step {
+                    let nanos = bits >> shift;
+                    model.record(nanos);
+                    if is_read { reads.record(nanos) } else { others.record(nanos) }
+                }
+                reads.move_into(&mut others);
+                prop_assert_eq!(others.len(), model.len());
+                prop_assert_eq!(others.quantiles(parts), parts.map(|part| model.quantile(part)));
+                others.add_to(&mut sum);
+                others.clear();
+                model_sum.add(&model);
+                prop_assert_eq!(parts.map(|part| sum.quantile(part)), parts.map(|part| model_sum.quantile(part)));
+                prop_assert_eq!((sum.len(), reads.len(), others.len()), (model_sum.len(), 0, 0));
+            }
         }
     }
 
