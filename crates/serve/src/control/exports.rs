@@ -97,14 +97,16 @@ impl Controller {
         let before = self.0.tunables.catalog();
         let lost = lost(&before.exports, &exports);
         if !lost.is_empty() {
-            self.hide(running, &before.exports, &lost)?;
+            let mut hidden = before.exports.clone();
+            hidden.absent.extend(&lost);
+            self.show(running, hidden);
             let refusal = match self.clients_of(|number| lost.contains(&number)) {
                 Ok(clients) if drains || clients.is_empty() => None,
                 Ok(clients) => Some(still_connected(&running.spec, &clients)),
                 Err(problem) => Some(problem),
             };
             if let Some(problem) = refusal {
-                self.show(running, &before)?;
+                self.show(running, before.exports.clone());
                 return Err(problem);
             }
         }
@@ -120,7 +122,7 @@ impl Controller {
                 ));
             }
             if !lost.is_empty() {
-                self.show(running, &before)?;
+                self.show(running, before.exports.clone());
             }
             return Err(problem);
         }
@@ -132,21 +134,16 @@ impl Controller {
         Ok(())
     }
 
-    /// Lets no client open these exports from now on.
-    fn hide(&self, running: &Running, exports: &Exports, lost: &[usize]) -> Result<(), String> {
-        let mut hidden = exports.clone();
-        hidden.absent.extend(lost);
-        self.tell_engines(&running.spec, &running.spec, Some(&hidden))?;
-        self.0.tunables.set_catalog(Catalog::new(&running.spec, hidden, &self.0.engines.handles()));
-        Ok(())
-    }
-
-    /// Shows the exports of the running spec again.
-    fn show(&self, running: &Running, before: &Arc<Catalog>) -> Result<(), String> {
-        self.tell_engines(&running.spec, &running.spec, Some(&before.exports))?;
-        let exports = before.exports.clone();
-        self.0.tunables.set_catalog(Catalog::new(&running.spec, exports, &self.0.engines.handles()));
-        Ok(())
+    /// Shows these exports of the running spec to clients that come from now on. Every engine can do that, so none is asked: an engine that
+    /// stands still does it before it takes a client that has seen them.
+    fn show(&self, running: &Running, exports: Exports) {
+        let spec = &running.spec;
+        for (_, engine, (change, _, verdict)) in self.proposals(spec, spec, Some(&exports)) {
+            // The receiver is a part of the change.
+            let _ = verdict.send(());
+            engine.send(engine::Command::Change(Box::new(change)));
+        }
+        self.0.tunables.set_catalog(Catalog::new(spec, exports, &self.0.engines.handles()));
     }
 
     /// The clients of some exports.

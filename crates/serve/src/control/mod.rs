@@ -357,18 +357,21 @@ impl Controller {
         Ok(what)
     }
 
+    /// The changes of every engine concerned, with the numbers of their devices.
+    fn proposals(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Vec<(usize, Handle, Proposal)> {
+        // An engine of a device that is not in the old spec has begun with the new spec.
+        let engines = self.0.engines.present().into_iter().take_while(|(device, _)| *device < old.device.len());
+        let proposal = |(device, engine)| Some((device, engine, change_of(old, new, device, exports)?));
+        engines.filter_map(proposal).collect()
+    }
+
     /// Lets every engine concerned try the change; then all of them make it, or none does. They serve meanwhile.
     fn tell_engines(&self, old: &Spec, new: &Spec, exports: Option<&Exports>) -> Result<(), String> {
         let (mut asked, mut answers) = (Vec::new(), Vec::new());
-        // An engine of a device that is not in the old spec has begun with the new spec.
-        for (device, engine) in
-            self.0.engines.present().into_iter().take_while(|(device, _)| *device < old.device.len())
-        {
-            if let Some((change, hear, verdict)) = change_of(old, new, device, exports) {
-                engine.send(engine::Command::Change(Box::new(change)));
-                asked.push((device, engine, verdict));
-                answers.push(hear);
-            }
+        for (device, engine, (change, hear, verdict)) in self.proposals(old, new, exports) {
+            engine.send(engine::Command::Change(Box::new(change)));
+            asked.push((device, engine, verdict));
+            answers.push(hear);
         }
         let answers = self.0.engines.hear_all(answers, PATIENCE);
         for ((device, ..), answer) in asked.iter().zip(answers) {
