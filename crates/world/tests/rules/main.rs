@@ -169,6 +169,27 @@ fn changes_wait_for_stalled_engines_without_others() {
 }
 
 #[test]
+fn exports_that_stay_keep_their_clients() {
+    let is_simple = |plan: &Plan| plan.backing == Backing::Disk && plan.extra.is_some();
+    let plan = (1..).map(Plan::new).find(is_simple).expect("there is one among all seeds");
+    // Both orders remove the export of the client, the first one with its client. Each engine stands still at another time.
+    for order in [0, 513] {
+        let steps = vec![
+            after(0, Act::Connect(3, 2, Replies::Simple)),
+            after(0, Act::Order(Order::Extra(0))),
+            after(1, Act::Stall(1, Nanos::from_millis(1_500))),
+            after(0, Act::Order(Order::Export(order))),
+            after(0, Act::Stall(0, Nanos::from_seconds(100))),
+            after(1, Act::Rest),
+        ];
+        let outcome = run(&Plan { steps, short_per_million: 0, ..plan.clone() }, true);
+        assert_eq!(outcome.verdict.broken, None);
+        let refused = outcome.log.lines().any(|line| line.contains(" RemoveExport(") && line.contains("): Err("));
+        assert!(refused, "{}", outcome.log);
+    }
+}
+
+#[test]
 fn operators_add_grow_and_remove_devices_exports_volumes() {
     let mut left = vec![
         "Set",
