@@ -1,29 +1,33 @@
 //! The spec of the server of a world.
 
 use ioweir_config::SchedulerChoice;
+use ioweir_core::policy::Limits;
 
 use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, SECTORS, SLICE_FROM};
 use super::random::Random;
 
-/// Schedulers of worlds, with whether they know shares.
-const SCHEDULERS: [(&str, bool); 17] = [
-    ("noop", false),
-    ("sfq", true),
-    ("sfq:cost=sectors", true),
-    ("wfq", true),
-    ("drr", true),
-    ("mclock", true),
-    ("mclock", true),
-    ("pclock", true),
-    ("reward", true),
-    ("parda", true),
-    ("token-bucket", true),
-    ("deadline", false),
-    ("mq-deadline", false),
-    ("bfq", false),
-    ("kyber", false),
-    ("bid-hdd", false),
-    ("sfq+mq-deadline:window=8", true),
+/// Schedulers of worlds.
+const SCHEDULERS: [&str; 20] = [
+    "noop",
+    "sfq",
+    "sfq:cost=sectors",
+    "wfq",
+    "drr",
+    "mclock",
+    "mclock",
+    "pclock",
+    "reward",
+    "parda",
+    "token-bucket",
+    "deadline",
+    "mq-deadline",
+    "bfq",
+    "kyber",
+    "bid-hdd",
+    "sfq+mq-deadline:window=8",
+    "io-max",
+    "io-latency",
+    "io-cost",
 ];
 
 /// The keys of the device's backend. They matter only for what clients and services see, because the world provides the disks.
@@ -55,17 +59,26 @@ const fn services(backing: Backing) -> &'static [&'static str] {
     }
 }
 
-/// Whether a scheduler reads weights.
-fn has_weights(scheduler: &str) -> bool {
-    scheduler.parse::<SchedulerChoice>().is_ok_and(|choice| choice.reads().weight)
+/// The policy of a scheduler.
+fn choice(scheduler: &str) -> SchedulerChoice {
+    scheduler.parse().expect("the schedulers of worlds are written right")
 }
 
 /// The shares of an export.
 fn share(random: &mut Random, scheduler: &str, export: &str) -> String {
+    let choice = choice(scheduler);
     let weight = random.within(1, 100);
-    let mut text = if has_weights(scheduler) { format!("weight = {weight}\n") } else { String::new() };
+    let mut text = if choice.reads().weight { format!("weight = {weight}\n") } else { String::new() };
     if export == "b" && random.below(3) == 0 && scheduler != "reward" {
-        text += &format!("limit = \"{}/s\"\nburst = {}\n", random.within(20, 2000), random.within(1, 50));
+        let (rate, burst) = (random.within(20, 2000), random.within(1, 50));
+        text += &match choice.row.limits {
+            Limits::Both => format!("limit = \"{rate}/s\"\nburst = {burst}\n"),
+            Limits::Directions => format!("riops = \"{rate}/s\"\nwbps = \"{burst}MiB/s\"\n"),
+            Limits::None => String::new(),
+        };
+    }
+    if choice.row.name == "io-latency" && export != "b" {
+        text += &format!("latency = \"{}ms\"\n", random.within(1, 20));
     }
     let most = match (scheduler, export) {
         ("mclock" | "reward", "a") => 300,
@@ -81,8 +94,8 @@ fn share(random: &mut Random, scheduler: &str, export: &str) -> String {
 
 /// The spec of a server with this device.
 pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
-    let (scheduler, knows_shares) =
-        if backing == Backing::Placed { ("bid-hybrid", false) } else { random.one_of(&SCHEDULERS) };
+    let scheduler = if backing == Backing::Placed { "bid-hybrid" } else { random.one_of(&SCHEDULERS) };
+    let choice = choice(scheduler);
     let depth = random.one_of(&[1, 2, 4, 16]);
     let queue = random.one_of(&[2, 8, 64, 4096]);
     let length = random.one_of(&["4KiB", "16KiB", "256KiB"]);
@@ -108,7 +121,7 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
         if name == "read" {
             text += "read_only = true\n";
         }
-        if knows_shares {
+        if choice.row.knows_shares {
             text += &share(random, scheduler, name);
         }
     }
@@ -117,9 +130,8 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
         if *kind == "scrub" {
             text += &format!("every = \"{}s\"\n", random.one_of(&[900, 3_600]));
         }
-        if knows_shares {
-            let weight = random.within(1, 100);
-            text += &if has_weights(scheduler) { format!("weight = {weight}\n") } else { String::new() };
+        if choice.reads().weight {
+            text += &format!("weight = {}\n", random.within(1, 100));
         }
     }
     text
@@ -127,7 +139,7 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
 
 /// The keys of the device that is added and removed.
 pub(super) fn extra(random: &mut Random, has_volumes: bool) -> Vec<String> {
-    let (scheduler, _) = random.one_of(&SCHEDULERS);
+    let scheduler = random.one_of(&SCHEDULERS);
     let queue = random.one_of(&[2, 8, 4096]);
     let mut keys = vec![
         "backend=file".into(),

@@ -3,6 +3,7 @@
 use std::sync::mpsc::channel;
 
 use ioweir_core::Nanos;
+use ioweir_core::policy::Limits;
 
 use super::super::client::{Ask, Outstanding};
 use super::super::disk::Trouble;
@@ -235,13 +236,15 @@ impl World {
 fn assignments(spec: &Spec, draw: u64, text: &str) -> Option<Vec<String>> {
     let (export, weight) = (["a", "b", "slice"][(draw % 3) as usize], 1 + (draw >> 8) % 100);
     let (_, its) = spec.present_exports().find(|(_, its)| its.name == export)?;
-    let has_weights = spec.device[spec.device_of(its)].scheduler.reads().weight;
-    let mut assignments: Vec<_> = has_weights.then(|| format!("export.{export}.weight={weight}")).into_iter().collect();
+    let scheduler = &spec.device[spec.device_of(its)].scheduler;
+    let mut assignments: Vec<_> =
+        scheduler.reads().weight.then(|| format!("export.{export}.weight={weight}")).into_iter().collect();
     if export != "b" && (draw >> 33).is_multiple_of(2) && text.contains("reservation") {
         assignments.push(format!("export.{export}.reservation={}/s", 1 + (draw >> 20) % 300));
     }
     if export == "b" && (draw >> 32).is_multiple_of(2) {
-        assignments.push(format!("export.b.limit={}/s", 20 + (draw >> 20) % 1000));
+        let key = if scheduler.row.limits == Limits::Directions { "riops" } else { "limit" };
+        assignments.push(format!("export.b.{key}={}/s", 20 + (draw >> 20) % 1000));
     }
     // A change of the server concerns every engine.
     if (draw >> 36).is_multiple_of(2) {
