@@ -174,7 +174,7 @@ def test_what_is_measured_is_written_as_its_schema_says(tmp_path, command_line, 
 
 
 def test_a_reproduction_writes_what_its_schema_says(command_line, agrees):
-    agrees("reproduce", command_line("reproduce", "background", "--quick", "--quiet", "--json", "-", code=None))
+    agrees("reproduce", command_line("reproduce", "reward", "--quick", "--quiet", "--json", "-", code=None))
 
 
 def test_a_server_answers_what_its_schemas_say(tmp_path, command_line, agrees):
