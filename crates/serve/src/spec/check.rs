@@ -1,7 +1,7 @@
 //! Checks of a spec as a whole: addresses, names by which tables refer to each other, and shares that schedulers can grant.
 
 use ioweir_config::{Complaint, IoPriority, KeySet as _, ShareKeys, Size, format_bytes, key_path, shown, unknown};
-use ioweir_core::policy::{POLICIES, Policy, PolicyRow, Reads};
+use ioweir_core::policy::{Limits, POLICIES, Policy, PolicyRow, Reads};
 use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
@@ -219,6 +219,16 @@ impl Spec {
         Ok(())
     }
 }
+
+/// The limits of shares, with the kind of schedulers that keep them.
+const LIMITS: [(&str, Limits); 6] = [
+    ("limit", Limits::Both),
+    ("limit_bytes", Limits::Both),
+    ("rbps", Limits::Directions),
+    ("wbps", Limits::Directions),
+    ("riops", Limits::Directions),
+    ("wiops", Limits::Directions),
+];
 
 /// A key of a share that the scheduler does not read, and the reason. Default values are allowed.
 fn unread(keys: &ShareKeys, reads: Reads) -> Option<(&'static str, &'static str)> {
@@ -496,8 +506,13 @@ impl Shares {
             // An error of the share itself is reported at its first key; an error for lack of room, at the name.
             let is_full = matches!(error, ShareError::ClientsFull { .. } | ShareError::GroupsFull { .. });
             let named = if group.is_some() { "group" } else { "name" };
-            let key = if matches!(error, ShareError::NotKept) { format!("{first}: ") } else { String::new() };
-            Complaint::of_value(path(if is_full || first == "name" { named } else { first }), format!("{key}{error}"))
+            if matches!(error, ShareError::NotKept) {
+                let kept = device.scheduler.row.limits;
+                let is_refused = |key: &&&str| LIMITS.iter().any(|(limit, its)| limit == *key && *its != kept);
+                let key = given.iter().find(is_refused).map_or(first, |key| *key);
+                return Complaint::of_value(path(key), format!("{key}: {error}"));
+            }
+            Complaint::of_value(path(if is_full || first == "name" { named } else { first }), error.to_string())
         })
     }
 }

@@ -307,6 +307,10 @@ fn a_share_key_is_read_or_refused() {
                     assert!(error.starts_with(&format!("s.toml:11:{}: {name}: ", name.len() + 4)), "{error}");
                 }
             }
+            let has_iops = name.ends_with("iops") && choice.row.knows_shares;
+            if let (Err(error), true) = (parse(&format!("weight = 100\n{key}")), has_iops) {
+                assert!(error.to_string().starts_with(&format!("s.toml:12:9: {name}: ")), "{error}");
+            }
             if name == "burst" {
                 let keeps = choice.row.limits == Limits::Both;
                 assert_eq!(parse("limit = \"50/s\"\nburst = 9").is_ok(), keeps, "{scheduler}");
