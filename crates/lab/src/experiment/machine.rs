@@ -88,6 +88,9 @@ impl Experiment {
             let problem = format!("is {}", cores.workers);
             return Err(Complaint::expecting("cores.workers", problem, format!("1 to {WORKERS_MAX}")));
         }
+        if let Some(serial) = self.cores.as_ref().and_then(|cores| cores.serial) {
+            serial.check("cores.serial")?;
+        }
         Ok(())
     }
 
@@ -110,6 +113,10 @@ impl Experiment {
                 return Err(Complaint::expecting(key("name"), "which device serves it is not said", expected));
             }
             _ => {}
+        }
+        if class.deadline.is_some() && self.cores.is_none() {
+            let problem = "only the schedule of cores knows deadlines, and there is no [cores]";
+            return Err(Complaint::expecting(key("deadline"), problem, "the key left out, or a table [cores]"));
         }
         let group = self.device_groups()[self.group_of(class)];
         let count = group.count;

@@ -8,6 +8,7 @@ use ioweir_core::cores::SCHEDULES;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
+use crate::server::SerialSpec;
 use crate::sim::Goal;
 use ioweir_device::standing::Calibrated;
 use ioweir_device::{Extent, ModelChoice};
@@ -107,6 +108,10 @@ keys! {
         completion: Duration = (Duration::default()),
         /// time in which a worker changes queues
         turn: Duration = (Duration::default()),
+        /// time that a worker loses where a turn ends because its slice is used up, or a request is preempted for another
+        expiry: Duration = (Duration::default()),
+        /// windows that end with a part in which workers begin nothing: { window = "2ms", length = "100us" }
+        serial: Option<SerialSpec> = absent,
     }
 }
 
@@ -176,6 +181,9 @@ keys! {
         region: Option<Extent> = absent,
         /// share of requests that hit the fast tier, on a tiered array that draws it
         hit_ratio: Option<Ratio> = absent,
+        /// the time after its arrival by which a request should be answered: the cores' schedule puts it before those without, and
+        /// those with later ones, if it knows deadlines
+        deadline: Option<Duration> = absent,
         /// the device that serves it, if there are several
         device: Option<String> = absent,
         /// makes it background work, [class.background]: a client for each device, each with `backlog` requests at most

@@ -9,7 +9,7 @@ use super::{Job, Progress, RunError};
 use crate::experiment::{ClassArrivals, DeviceGroup, Experiment, Place, limits, with_places};
 use crate::sim::{
     Collector, CoreCosts, CoresOutcome, DeviceOutcome, Ended, Machine, MachineCores, MachineDevice, MachineEnded,
-    Observer, Outcome, Route, Simulation, Window, run_machine,
+    Observer, Outcome, Route, Serial, Simulation, TurnCosts, Window, run_machine,
 };
 use ioweir_config::SchedulerChoice;
 use ioweir_device::Device;
@@ -58,6 +58,7 @@ impl Job {
             devices: parts.iter_mut().map(|part| part.machine_device(until)).collect(),
             routes: places.iter().map(|place| place.route.clone()).collect(),
             is_background: experiment.classes.iter().map(|class| class.background.is_some()).collect(),
+            deadlines: experiment.classes.iter().map(|class| class.deadline.map(|deadline| deadline.nanos())).collect(),
             clients: clients.clone(),
             from: self.window.from,
             until,
@@ -177,7 +178,12 @@ fn cores(experiment: &Experiment, seed: u64) -> Result<Option<MachineCores>, Run
         other: cores.other.nanos(),
         kibibyte: cores.per_kib.nanos(),
         completion: cores.completion.nanos(),
-        turn: cores.turn.nanos(),
+        turns: TurnCosts {
+            each: 0,
+            switch: cores.turn.nanos().0,
+            expiry: cores.expiry.nanos().0,
+            serial: cores.serial.map(Serial::from),
+        },
     };
     Ok(Some(MachineCores { scheduler, workers: cores.workers, costs }))
 }

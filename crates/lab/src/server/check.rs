@@ -158,7 +158,7 @@ impl CostSpec {
         }
         self.tail.iter().try_for_each(TailSpec::check)?;
         self.back_end.iter().try_for_each(BackEndSpec::check)?;
-        self.serial.iter().try_for_each(SerialSpec::check)?;
+        self.serial.iter().try_for_each(|serial| serial.check("serial"))?;
         size("prefetch.bytes", self.prefetch.bytes, 4096, REQUEST_BYTES_MAX)?;
         span("flush.interval", self.flush.interval, 1_000_000, 3_600_000_000_000)?;
         count("flush.operations", self.flush.operations.into(), 1, FLUSH_OPERATIONS_MAX.into())?;
@@ -194,9 +194,10 @@ impl BackEndSpec {
 }
 
 impl SerialSpec {
-    fn check(&self) -> Result<(), Complaint> {
-        span("serial.window", self.window, 1_000, STEP_MAX_NANOS)?;
+    /// Checks the windows; `key` is the place of their table.
+    pub(crate) fn check(&self, key: &str) -> Result<(), Complaint> {
+        span(&format!("{key}.window"), self.window, 1_000, STEP_MAX_NANOS)?;
         let half = self.window.nanos().0 / 2;
-        span("serial.length", self.length, 1, half)
+        span(&format!("{key}.length"), self.length, 1, half)
     }
 }

@@ -16,7 +16,7 @@ pub struct Violation {
 }
 
 /// The counts for the laws.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Laws {
     /// The number of client requests in the server, and its integral over time.
     inside: u32,
@@ -24,8 +24,7 @@ pub(super) struct Laws {
     /// The sum of the arrival times of requests in the server, and of the response times of those that have left.
     arrivals: u128,
     responses: u128,
-    /// The number of idle workers, and its integral over time.
-    idle: u32,
+    /// The number of idle workers, integrated over time.
     idle_nanos: u128,
     /// The number of moments at which a worker idled although requests were queued.
     lazy: u64,
@@ -42,14 +41,10 @@ pub(super) struct End {
 }
 
 impl Laws {
-    pub(super) fn new(workers: u32) -> Self {
-        Self { inside: 0, inside_nanos: 0, arrivals: 0, responses: 0, idle: workers, idle_nanos: 0, lazy: 0 }
-    }
-
-    /// Adds a span of time.
-    pub(super) fn step(&mut self, span: u64) {
+    /// Adds a span of time in which so many workers were idle.
+    pub(super) fn step(&mut self, span: u64, idle: u32) {
         self.inside_nanos += u128::from(self.inside) * u128::from(span);
-        self.idle_nanos += u128::from(self.idle) * u128::from(span);
+        self.idle_nanos += u128::from(idle) * u128::from(span);
     }
 
     pub(super) fn arrived(&mut self, now: u64) {
@@ -63,17 +58,9 @@ impl Laws {
         self.responses += u128::from(now - arrival);
     }
 
-    pub(super) fn woke(&mut self) {
-        self.idle -= 1;
-    }
-
-    pub(super) fn idled(&mut self) {
-        self.idle += 1;
-    }
-
-    /// Checks work conservation after an event, from the queued requests and the workers that are taking up turns.
-    pub(super) fn settled(&mut self, queued: impl FnOnce() -> u32, turning: u32) {
-        if self.idle > 0 && queued() > turning {
+    /// Checks work conservation after an event, from the idle workers, the queued requests and the workers that will take one.
+    pub(super) fn settled(&mut self, idle: u32, queued: impl FnOnce() -> u32, turning: u32) {
+        if idle > 0 && queued() > turning {
             self.lazy += 1;
         }
     }
@@ -104,14 +91,12 @@ mod tests {
 
     /// A request from 10 to 30 on one of two workers, which is busy for 20.
     fn counted() -> (Laws, End) {
-        let mut laws = Laws::new(2);
-        laws.step(10);
+        let mut laws = Laws::default();
+        laws.step(10, 2);
         laws.arrived(10);
-        laws.woke();
-        laws.step(20);
+        laws.step(20, 1);
         laws.left(30, 10);
-        laws.idled();
-        laws.step(10);
+        laws.step(10, 2);
         (laws, End { now: 40, workers: 2, busy_nanos: 20, clients: 0 })
     }
 
@@ -131,6 +116,6 @@ mod tests {
         assert_eq!(broken(|laws, _| laws.responses += 1), "Little's law");
         assert_eq!(broken(|_, end| end.clients = 1), "Little's law");
         assert_eq!(broken(|_, end| end.busy_nanos += 1), "the utilisation law");
-        assert_eq!(broken(|laws, _| laws.settled(|| 3, 2)), "work conservation");
+        assert_eq!(broken(|laws, _| laws.settled(1, || 3, 2)), "work conservation");
     }
 }

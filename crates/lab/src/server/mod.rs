@@ -31,7 +31,6 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub use engine::Discipline;
 pub use error::ServerError;
 pub use experiment::{Peak, ServerCell, ServerExperiment, ServerReport, ServerRow, key_tables};
 pub use laws::Violation;

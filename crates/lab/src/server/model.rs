@@ -4,6 +4,7 @@ use ioweir_core::cores::Kind;
 
 use super::random::{Chance, Stream, Varying};
 use super::spec::{CostSpec, OperationKind, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
+use crate::sim::{Serial, TurnCosts};
 
 /// The number of steps in the table of arrival rates over a swing.
 const SWING_STEPS: usize = 256;
@@ -150,28 +151,12 @@ pub(super) struct BackEnd {
     cost: Cost,
 }
 
-/// The windows of serial execution.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Serial {
-    window: u64,
-    length: u64,
-}
-
-impl Serial {
-    /// The end of the serial part that is running now.
-    pub(super) fn until(self, now: u64) -> Option<u64> {
-        let at = now % self.window;
-        (at >= self.window - self.length).then(|| now - at + self.window)
-    }
-}
-
 /// The compiled model that the event loop runs.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) workers: u32,
     pub(super) requests: u32,
-    pub(super) turn: u64,
-    pub(super) expiry: u64,
+    pub(super) turns: TurnCosts,
     pub(super) network: u64,
     pub(super) disks: u32,
     pub(super) disk_access: u64,
@@ -187,7 +172,6 @@ pub(super) struct Model {
     pub(super) prefetch_bytes: u32,
     pub(super) objects: u32,
     pub(super) back_end: Option<BackEnd>,
-    pub(super) serial: Option<Serial>,
     tail: Option<Tail>,
     pub(super) operations: Vec<Operation>,
     first: [Cost; Kind::ALL.len()],
@@ -234,8 +218,12 @@ impl Model {
         Self {
             workers: platform.workers(),
             requests,
-            turn: costs.turn.nanos().0,
-            expiry: costs.expiry.nanos().0,
+            turns: TurnCosts {
+                each: costs.turn.nanos().0,
+                switch: 0,
+                expiry: costs.expiry.nanos().0,
+                serial: costs.serial.map(Serial::from),
+            },
             network: costs.network.nanos().0,
             disks: disks.count,
             disk_access: disks.access.nanos().0,
@@ -256,10 +244,6 @@ impl Model {
                 within: back_end.within.nanos().0,
                 cost: Cost::new(back_end.cost),
             }),
-            serial: costs
-                .serial
-                .as_ref()
-                .map(|serial| Serial { window: serial.window.nanos().0, length: serial.length.nanos().0 }),
             tail: costs.tail.as_ref().map(|tail| Tail {
                 clients: Chance::new(tail.clients_percent / 100.0),
                 prefetches: Chance::new(tail.prefetches_percent / 100.0),
@@ -322,7 +306,7 @@ impl Model {
             lower = operation.upper;
             nanos += share * self.operation_nanos(operation);
         }
-        let concurrent = self.serial.map_or(1.0, |serial| 1.0 - serial.length as f64 / serial.window as f64);
+        let concurrent = self.turns.serial.map_or(1.0, |serial| 1.0 - serial.length as f64 / serial.window as f64);
         f64::from(self.workers) * concurrent * 1e9 / nanos.max(1.0)
     }
 

@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use ioweir_core::cores::{CoreScheduler, Counts, Log, Queue, Run, Source, Turn, Wait, Work};
 use ioweir_core::{Nanos, Tag};
 
-use super::Discipline;
+use crate::sim::Discipline;
 
 /// The slice of the oracle, which equals that of schedules whose slices depend on depth, so that the oracle gains nothing from fewer turns.
 const SLICE: Nanos = Nanos::from_micros(5_300);

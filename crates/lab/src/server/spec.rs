@@ -225,7 +225,7 @@ pub struct BackEndSpec {
 
 /// The alternation of concurrent and serial execution: in every window of time, its last part is serial, and workers begin no
 /// request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SerialSpec {
     pub window: Duration,

@@ -1,13 +1,13 @@
 //! The cores of a simulated server: workers that execute requests before and after the device, under a schedule.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
-use ioweir_core::cores::{CoreScheduler as _, Cores, Kind, Log, Source, Turn, Work};
+use ioweir_core::cores::{CoreScheduler as _, Cores, Work};
 use ioweir_core::{Nanos, Operation, Tag};
 use ioweir_trace::Record;
 
 use super::LayerTimes;
+use super::pool::{Ran, Requests, TurnCosts, WorkerPool};
 
 /// Processor time of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub struct CoreCosts {
     pub kibibyte: Nanos,
     /// Of any request after its device has completed it.
     pub completion: Nanos,
-    /// Of a worker that changes queues.
-    pub turn: Nanos,
+    /// Of a worker, beside its requests.
+    pub turns: TurnCosts,
 }
 
 impl CoreCosts {
@@ -78,174 +78,140 @@ pub(super) trait CoreRequests {
     fn work(&mut self, request: u32) -> (&Record, &mut CoreWork, &mut LayerTimes);
     /// Whether it is background work of the server itself.
     fn is_background(&self, request: u32) -> bool;
-}
-
-#[derive(Clone, Copy)]
-enum Doing {
-    /// Changes queues.
-    Turning,
-    /// Runs a request for this long.
-    Running { request: u32, span: Nanos },
+    /// The request as a schedule sees it.
+    fn asked(&self, request: u32) -> Work;
 }
 
 /// The workers, and the requests that wait for them.
 pub(super) struct Workers {
-    scheduler: Cores,
+    pool: WorkerPool<Cores>,
+    desk: Desk,
+}
+
+/// The requests of the workers, beside the caller's table of them.
+struct Desk {
     costs: CoreCosts,
-    doing: Vec<Doing>,
-    idle: Vec<u32>,
-    /// When each busy worker needs a decision.
-    events: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// The request of each tag.
     by_tag: Vec<u32>,
     /// Requests for which the scheduler has no room.
     outside: VecDeque<u32>,
-    /// Time that workers were busy.
-    busy: Nanos,
     /// Requests that have left the cores since the caller took them.
-    pub(super) leaves: Vec<Leaves>,
+    leaves: Vec<Leaves>,
+}
+
+/// The requests of the pool: those of the desk, with the caller's table.
+struct AtDesk<'a, T> {
+    desk: &'a mut Desk,
+    table: &'a mut T,
 }
 
 impl Workers {
     pub(super) fn new(scheduler: Cores, workers: u32, costs: CoreCosts) -> Self {
-        Self {
-            scheduler,
-            costs,
-            doing: vec![Doing::Turning; workers as usize],
-            idle: (0..workers).rev().collect(),
-            events: BinaryHeap::new(),
-            by_tag: Vec::new(),
-            outside: VecDeque::new(),
-            busy: Nanos::ZERO,
-            leaves: Vec::new(),
-        }
+        let desk = Desk { costs, by_tag: Vec::new(), outside: VecDeque::new(), leaves: Vec::new() };
+        Self { pool: WorkerPool::new(scheduler, workers, costs.turns), desk }
     }
 
     pub(super) fn next_time(&self) -> Nanos {
-        self.events.peek().map_or(Nanos::NEVER, |event| event.0.0)
+        Nanos(self.pool.next_time())
     }
 
-    /// Time that workers were busy, turns included; work that has begun counts whole.
+    /// Time that workers were busy, turns included, up to their last event.
     pub(super) fn busy(&self) -> Nanos {
-        self.busy
+        Nanos(self.pool.busy().nanos() + self.pool.begun_nanos())
     }
 
     /// Requests for which the scheduler has no room.
     pub(super) fn outside(&self) -> usize {
-        self.outside.len()
+        self.desk.outside.len()
+    }
+
+    /// Requests that have left the cores since the caller took them.
+    pub(super) fn leaves(&mut self) -> &mut Vec<Leaves> {
+        &mut self.desk.leaves
+    }
+
+    fn at_desk<'a, T>(&'a mut self, now: Nanos, table: &'a mut T) -> (&'a mut WorkerPool<Cores>, AtDesk<'a, T>) {
+        self.pool.now = now.0;
+        (&mut self.pool, AtDesk { desk: &mut self.desk, table })
     }
 
     /// A request has arrived.
     pub(super) fn arrive(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
         let (record, work, _) = table.work(request);
-        *work = CoreWork { tag: None, left: self.costs.before(record), ready: now, is_answer: false };
-        self.submit(now, request, table);
-    }
-
-    fn submit(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
-        let source = if table.is_background(request) { Source::Background } else { Source::Client };
-        let (record, work, _) = table.work(request);
-        let kind = match record.operation {
-            Operation::Read => Kind::Read,
-            Operation::Write => Kind::Write,
-            Operation::Flush | Operation::Discard => Kind::Other,
-        };
-        let bytes = u32::try_from(record.length_bytes).unwrap_or(u32::MAX);
-        match self.scheduler.submit(now, Work { kind, source, bytes, sequential: false, deadline: None }) {
-            Ok(tag) => {
-                work.tag = Some(tag);
-                if self.by_tag.len() <= tag.index() {
-                    self.by_tag.resize(tag.index() + 1, 0);
-                }
-                self.by_tag[tag.index()] = request;
-                self.wake(now, table);
-            }
-            Err(_) => self.outside.push_back(request),
-        }
+        *work = CoreWork { tag: None, left: self.desk.costs.before(record), ready: now, is_answer: false };
+        let (pool, mut at_desk) = self.at_desk(now, table);
+        at_desk.submit(pool, request);
     }
 
     /// The device has completed a request. Returns whether that is the answer: no worker has anything to do for it.
     pub(super) fn completed(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) -> bool {
         let (record, work, _) = table.work(request);
-        *work = CoreWork { left: self.costs.after(record), ready: now, is_answer: true, ..*work };
+        *work = CoreWork { left: self.desk.costs.after(record), ready: now, is_answer: true, ..*work };
         let Some(tag) = work.tag else { return true };
-        self.scheduler.restarted(now, tag);
-        self.wake(now, table);
+        let (pool, mut at_desk) = self.at_desk(now, table);
+        pool.scheduler.restarted(now, tag);
+        pool.wake(&mut at_desk);
         false
     }
 
     /// Does what is due at `now`.
     pub(super) fn advance(&mut self, now: Nanos, table: &mut impl CoreRequests) {
-        while let Some(&Reverse((time, worker))) = self.events.peek()
-            && time <= now
-        {
-            self.events.pop();
-            if let Doing::Running { request, span } = self.doing[worker as usize] {
-                self.ran(now, worker, request, span, table);
+        let (pool, mut at_desk) = self.at_desk(now, table);
+        while let Some((worker, ran)) = pool.due() {
+            if let Some(ran) = ran {
+                at_desk.ran(pool, worker, ran);
             }
-            self.take(now, worker, table);
+            pool.proceed(worker, &mut at_desk);
+        }
+    }
+}
+
+impl<T: CoreRequests> AtDesk<'_, T> {
+    fn submit(&mut self, pool: &mut WorkerPool<Cores>, request: u32) {
+        match pool.scheduler.submit(Nanos(pool.now), self.table.asked(request)) {
+            Ok(tag) => {
+                self.table.work(request).1.tag = Some(tag);
+                if self.desk.by_tag.len() <= tag.index() {
+                    self.desk.by_tag.resize(tag.index() + 1, 0);
+                }
+                self.desk.by_tag[tag.index()] = request;
+                pool.wake(self);
+            }
+            Err(_) => self.desk.outside.push_back(request),
         }
     }
 
     /// A worker has run a request for its burst.
-    fn ran(&mut self, now: Nanos, worker: u32, request: u32, span: Nanos, table: &mut impl CoreRequests) {
-        let (record, work, times) = table.work(request);
-        let Some(tag) = work.tag else { return };
-        work.left = work.left.since(span);
-        times.core_ran(span.0);
+    fn ran(&mut self, pool: &mut WorkerPool<Cores>, worker: u32, Ran { tag, paid, used, .. }: Ran) {
+        let (now, used) = (Nanos(pool.now), Nanos(used));
+        let request = self.desk.by_tag[tag.index()];
+        let (record, work, times) = self.table.work(request);
+        work.left = work.left.since(used);
+        times.core_waited(paid);
+        times.core_ran(used.0);
         let is_answer = work.is_answer;
         if work.left > Nanos::ZERO {
             work.ready = now;
-            self.scheduler.preempted(now, worker, tag, span);
-            self.wake(now, table);
-        } else if is_answer || self.costs.after(record) == Nanos::ZERO {
+            pool.scheduler.preempted(now, worker, tag, used);
+            pool.wake(self);
+        } else if is_answer || self.desk.costs.after(record) == Nanos::ZERO {
             work.tag = None;
-            self.scheduler.finished(now, worker, tag, span);
-            self.leaves.push(if is_answer { Leaves::Answered(request) } else { Leaves::ForDevice(request) });
-            if let Some(next) = self.outside.pop_front() {
-                self.submit(now, next, table);
+            pool.scheduler.finished(now, worker, tag, used);
+            self.desk.leaves.push(if is_answer { Leaves::Answered(request) } else { Leaves::ForDevice(request) });
+            if let Some(next) = self.desk.outside.pop_front() {
+                self.submit(pool, next);
             }
         } else {
-            self.scheduler.suspended(now, worker, tag, span);
-            self.leaves.push(Leaves::ForDevice(request));
+            pool.scheduler.suspended(now, worker, tag, used);
+            self.desk.leaves.push(Leaves::ForDevice(request));
         }
     }
+}
 
-    /// An idle worker begins a turn, if there is one.
-    fn wake(&mut self, now: Nanos, table: &mut impl CoreRequests) {
-        // Only where workers are reserved does the first that is asked not take the turn.
-        for at in (0..self.idle.len()).rev() {
-            let worker = self.idle.remove(at);
-            self.begin_turn(now, worker, table);
-            if self.idle.len() == at {
-                break;
-            }
-        }
-    }
-
-    fn begin_turn(&mut self, now: Nanos, worker: u32, table: &mut impl CoreRequests) {
-        match self.scheduler.next(now, worker, Log::default()) {
-            Turn::Idle => self.idle.push(worker),
-            Turn::Serve { switched: true, .. } if self.costs.turn > Nanos::ZERO => {
-                self.begin(now, worker, Doing::Turning, self.costs.turn);
-            }
-            Turn::Serve { .. } => self.take(now, worker, table),
-        }
-    }
-
-    /// A worker takes the next request of its turn, or begins another turn.
-    fn take(&mut self, now: Nanos, worker: u32, table: &mut impl CoreRequests) {
-        let Some(run) = self.scheduler.take(now, worker) else { return self.begin_turn(now, worker, table) };
-        let request = self.by_tag[run.tag.index()];
-        let (_, work, times) = table.work(request);
-        times.core_waited(now.since(work.ready).0);
-        let span = work.left.min(run.allowance);
-        self.begin(now, worker, Doing::Running { request, span }, span);
-    }
-
-    fn begin(&mut self, now: Nanos, worker: u32, doing: Doing, span: Nanos) {
-        self.doing[worker as usize] = doing;
-        self.busy = self.busy.after(span);
-        self.events.push(Reverse((now.after(span), worker)));
+impl<T: CoreRequests> Requests<Cores> for AtDesk<'_, T> {
+    fn take_up(&mut self, pool: &mut WorkerPool<Cores>, _worker: u32, tag: Tag) -> Option<u64> {
+        let (_, work, times) = self.table.work(self.desk.by_tag[tag.index()]);
+        times.core_waited(Nanos(pool.now).since(work.ready).0);
+        Some(work.left.0)
     }
 }

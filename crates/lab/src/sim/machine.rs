@@ -6,9 +6,9 @@
 
 use std::cell::RefCell;
 
-use ioweir_core::cores::Cores;
+use ioweir_core::cores::{Cores, Kind, Source, Work};
 use ioweir_core::policy::Policy;
-use ioweir_core::{Nanos, Slab, StreamId};
+use ioweir_core::{Nanos, Operation, Slab, StreamId};
 use ioweir_trace::Record;
 
 use super::cores::{CoreRequests, CoreWork, Leaves, Workers};
@@ -44,6 +44,8 @@ pub struct Machine<'a> {
     pub routes: Vec<Route>,
     /// Whether each class is background work.
     pub is_background: Vec<bool>,
+    /// The time by which a request of each class should be answered, after its arrival.
+    pub deadlines: Vec<Option<Nanos>>,
     pub clients: Clients,
     /// The end of the warm-up: what is answered before is not in the account.
     pub from: Nanos,
@@ -71,6 +73,8 @@ struct InMachine {
     number: u64,
     arrival: Nanos,
     class: u32,
+    /// Whether it continues where its client's last one ended.
+    is_sequential: bool,
     work: CoreWork,
     times: LayerTimes,
     /// Set once it is refused: when it would be accepted.
@@ -80,6 +84,9 @@ struct InMachine {
 struct Table {
     requests: Slab<InMachine>,
     is_background: Vec<bool>,
+    deadlines: Vec<Option<Nanos>>,
+    /// Where the last request of each client ended.
+    ends: Vec<u64>,
 }
 
 impl Table {
@@ -102,6 +109,19 @@ impl CoreRequests for Table {
 
     fn is_background(&self, request: u32) -> bool {
         self.is_background[self.requests[request].class as usize]
+    }
+
+    fn asked(&self, request: u32) -> Work {
+        let InMachine { record, arrival, class, is_sequential, .. } = &self.requests[request];
+        let (bytes, sequential) = (u32::try_from(record.length_bytes).unwrap_or(u32::MAX), *is_sequential);
+        let source = if self.is_background(request) { Source::Background } else { Source::Client };
+        let deadline = self.deadlines[*class as usize].map(|deadline| arrival.after(deadline));
+        let kind = match record.operation {
+            Operation::Read => Kind::Read,
+            Operation::Write => Kind::Write,
+            Operation::Flush | Operation::Discard => Kind::Other,
+        };
+        Work { kind, source, bytes, sequential, deadline }
     }
 }
 
@@ -182,7 +202,7 @@ pub fn run_machine<O: Observer<Policy>>(
     collector: &mut Collector,
     observer: &mut O,
 ) -> Result<MachineEnded, Failure> {
-    let Machine { cores, devices, routes, is_background, clients, from, until } = machine;
+    let Machine { cores, devices, routes, is_background, deadlines, clients, from, until } = machine;
     let observer = RefCell::new(observer);
     let mut watches: Vec<Watch<'_, O>> = Vec::new();
     for (device, MachineDevice { knows_shares, .. }) in devices.iter().enumerate() {
@@ -205,7 +225,12 @@ pub fn run_machine<O: Observer<Policy>>(
             now: Nanos::ZERO,
         },
         workers: cores.map(|cores| Workers::new(cores.scheduler, cores.workers, cores.costs)),
-        table: Table { requests: Slab::new(0, || unreachable!("it begins empty")), is_background },
+        table: Table {
+            requests: Slab::new(0, || unreachable!("it begins empty")),
+            is_background,
+            deadlines,
+            ends: vec![u64::MAX; clients.count()],
+        },
         by_class: vec![LayerTimes::default(); routes.len()],
         routes,
         clients,
@@ -319,7 +344,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 return Ok(());
             };
             workers.advance(self.now, &mut self.table);
-            let mut leaves = std::mem::take(&mut workers.leaves);
+            let mut leaves = std::mem::take(workers.leaves());
             for leaving in leaves.drain(..) {
                 match leaving {
                     Leaves::ForDevice(request) => self.send(request, arrivals)?,
@@ -327,14 +352,17 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 }
             }
             if let Some(workers) = &mut self.workers {
-                workers.leaves = leaves;
+                *workers.leaves() = leaves;
             }
             self.report_refused(arrivals);
         }
     }
 
     fn arrive(&mut self, record: Record, arrival: Nanos, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
-        let class = self.clients.class(self.clients.client(record.stream));
+        let client = self.clients.client(record.stream);
+        let class = self.clients.class(client);
+        let end = record.offset_bytes.saturating_add(record.length_bytes);
+        let is_sequential = std::mem::replace(&mut self.table.ends[client], end) == record.offset_bytes;
         let number = self.arrived;
         self.arrived += 1;
         if O::WATCHES {
@@ -345,6 +373,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             number,
             arrival,
             class: class as u32,
+            is_sequential,
             work: CoreWork::NONE,
             times: LayerTimes::default(),
             retry: None,

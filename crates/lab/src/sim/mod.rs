@@ -21,6 +21,7 @@ mod machine;
 pub mod numbers;
 mod observe;
 mod outcome;
+pub(crate) mod pool;
 mod records;
 mod replay;
 mod route;
@@ -47,6 +48,7 @@ pub use outcome::{
     Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step,
     StreamOutcome, Throughput, TierOutcome,
 };
+pub use pool::{Discipline, Serial, TurnCosts};
 pub use replay::simulate;
 pub use route::Route;
 pub use tally::{Tally, Teller};

@@ -341,8 +341,8 @@ fn repository_examples_read_back() {
 }
 
 /// Every key of machines that excludes none.
-const MACHINE: &str = "duration = \"1s\"\nschedulers = [\"fifo\"]\n[cores]\nworkers = 1\n[[device]]\nname = \"d\"\nmodel = \"hdd\"\ndepth = \
-                       4\nscheduler = \"noop\"\n[[class]]\nname = \"a\"\nbacklog = 1\ndevice = \"d\"\n[class.background]\ndebt = \"1MiB\"\ndeadline \
+const MACHINE: &str = "duration = \"1s\"\nschedulers = [\"fifo\"]\n[cores]\nworkers = 1\nserial = { window = \"2ms\", length = \"1us\" }\n[[device]]\nname = \"d\"\nmodel = \"hdd\"\ndepth = \
+                       4\nscheduler = \"noop\"\n[[class]]\nname = \"a\"\nbacklog = 1\ndeadline = \"1s\"\ndevice = \"d\"\n[class.background]\ndebt = \"1MiB\"\ndeadline \
                        = \"1s\"\npace = \"watermark\"\nroom = \"1MiB\"\n";
 
 #[test]

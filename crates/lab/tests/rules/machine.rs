@@ -66,9 +66,13 @@ const COSTS: &str = "read = \"100us\"\nwrite = \"80us\"\nper_kib = \"2us\"\ncomp
 #[test]
 fn times_by_layer_add_up_to_latency() {
     for scheduler in schedulers() {
-        for cores in
-            ["schedule = \"baseline\"", COSTS, "completion = \"20us\"", "schedule = \"combo\"\nread = \"500us\""]
-        {
+        for cores in [
+            "schedule = \"baseline\"",
+            COSTS,
+            "completion = \"20us\"",
+            "schedule = \"combo\"\nread = \"500us\"",
+            "schedule = \"shinjuku:quantum=50us\"\nread = \"500us\"\nexpiry = \"22us\"\nserial = { window = \"2ms\", length = \"300us\" }",
+        ] {
             let mut checker = Checker::new(1024, 4);
             let mut text = machine(scheduler, cores, "debt = \"8MiB\"\npace = \"always\"");
             if !is_thorough() {
@@ -96,6 +100,55 @@ fn requests_wait_for_cores_only_if_busy() {
     assert_eq!(class(&two).core_run_nanos(), 100_000 * two.classes[0].requests);
     let busy = |outcome: &Outcome| outcome.cores.expect("cores").busy.0 as f64 / 1e9;
     assert!(busy(&one) > 0.999 && (busy(&two) - 1.5).abs() < 0.01, "{} {}", busy(&one), busy(&two));
+}
+
+/// One worker that can do 10,000 requests a second, and two classes under this load, with these further keys of the cores and of class b.
+fn busy_worker(load: &str, cores: &str, of_b: &str) -> Outcome {
+    outcome(&format!(
+        "duration = \"1s\"\nschedulers = [\"fifo\"]\n[device.null]\ncapacity = \"1GB\"\nservice = \"10us\"\n[cores]\nworkers = 1\n\
+         read = \"100us\"\n{cores}\n[[class]]\nname = \"a\"\n{load}\n[[class]]\nname = \"b\"\n{load}\n{of_b}\n"
+    ))
+}
+
+#[test]
+fn requests_with_deadlines_go_first() {
+    let waits = |of_b: &str| {
+        let outcome = busy_worker("rate = \"4800/s\"", "", of_b);
+        ["a", "b"].map(|name| {
+            let class = outcome.class(name).expect("named");
+            class.layers.expect("a machine").core_wait_nanos() / class.requests
+        })
+    };
+    let (without, with) = (waits(""), waits("deadline = \"5ms\""));
+    assert!(without[1].abs_diff(without[0]) * 10 < without[0], "{without:?}");
+    assert!(with[1] * 3 < without[1] && with[0] > without[0], "{with:?} for {without:?}");
+}
+
+#[test]
+fn expired_slices_and_serial_windows_cost_time() {
+    let answered = |cores: &str| {
+        let outcome = busy_worker("backlog = 16", cores, "");
+        outcome.classes.iter().map(|class| class.requests).sum::<u64>()
+    };
+    // A hundred microseconds for each request; every twelfth ends a slice of 1.2 ms, and costs 24 us more.
+    let slices = "schedule = \"all-to-hq:all-weights=yes\"\n";
+    let whole = answered(slices);
+    assert!(whole.abs_diff(10_000) < 50, "{whole}");
+    let expired = answered(&format!("{slices}expiry = \"24us\""));
+    assert!(expired.abs_diff(10_000 * 1_200 / 1_224) < 60, "{expired}");
+    // A request that has begun is not held up: at the end of a serial window of 500 us, the worker has stood still for less.
+    let held = answered(&format!("{slices}serial = {{ window = \"2ms\", length = \"500us\" }}"));
+    assert!((7_500..7_600).contains(&held), "{held}");
+}
+
+#[test]
+fn deadline_needs_cores() {
+    let text = "duration = \"1s\"\nschedulers = [\"fifo\"]\ndevice = \"hdd\"\n[[class]]\nname = \"a\"\nrate = \"1/s\"\ndeadline = \"5ms\"\n";
+    let error = Experiment::parse("test.toml", text).expect_err("nobody reads it").to_string();
+    assert!(error.contains("there is no [cores]"), "{error}");
+    let serial = format!("{text}[cores]\nworkers = 1\nserial = {{ window = \"2ms\", length = \"2ms\" }}\n");
+    let error = Experiment::parse("test.toml", &serial).expect_err("nothing would run").to_string();
+    assert!(error.contains("cores.serial.length"), "{error}");
 }
 
 #[test]

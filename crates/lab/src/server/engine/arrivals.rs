@@ -6,16 +6,17 @@ use ioweir_core::cores::{Kind, Source, Work};
 
 use super::super::model::Phase;
 use super::super::random::Stream;
-use super::{Discipline, Engine, Live, NOWHERE};
+use super::{Inside, Live, NOWHERE};
+use crate::sim::pool::{Discipline, WorkerPool};
 
-impl<S: Discipline> Engine<'_, S> {
+impl Inside<'_> {
     pub(super) fn plan_arrival(&mut self) {
         let mean = self.model.gap(self.now);
         let gap = self.exponential.draw(&mut self.arrivals, mean) >> 8;
         self.next_arrival = self.now + gap.max(1);
     }
 
-    pub(super) fn arrive(&mut self) {
+    pub(super) fn arrive(&mut self, pool: &mut WorkerPool<impl Discipline>) {
         let model = self.model;
         let mut stream = Stream::nth(self.seed, self.numbers);
         self.plan_arrival();
@@ -48,19 +49,19 @@ impl<S: Discipline> Engine<'_, S> {
         };
         let work =
             Work { kind: operation.kind, source: Source::Client, bytes, sequential: operation.sequential, deadline };
-        if !self.admit(work, live) {
+        if !self.admit(pool, work, live) {
             return;
         }
         self.arrived += 1;
         self.in_clients += 1;
         self.laws.arrived(self.now);
         if operation.sequential && operation.kind == Kind::Read {
-            self.read_ahead(bytes);
+            self.read_ahead(pool, bytes);
         }
     }
 
     /// Counts a sequential read; when enough for one prefetch has been read, the next prefetch is due.
-    fn read_ahead(&mut self, bytes: u32) {
+    fn read_ahead(&mut self, pool: &mut WorkerPool<impl Discipline>, bytes: u32) {
         let model = self.model;
         self.sequential_bytes += u64::from(bytes);
         if self.sequential_bytes < u64::from(model.prefetch_bytes) {
@@ -74,11 +75,11 @@ impl<S: Discipline> Engine<'_, S> {
             sequential: true,
             deadline: None,
         };
-        self.own_work(work, Phase::Prefetch);
+        self.own_work(pool, work, Phase::Prefetch);
     }
 
     /// Submits internal work.
-    pub(super) fn own_work(&mut self, work: Work, phase: Phase) {
+    pub(super) fn own_work(&mut self, pool: &mut WorkerPool<impl Discipline>, work: Work, phase: Phase) {
         let mut stream = Stream::nth(!self.seed, self.numbers);
         let region = match (phase, &self.model.back_end) {
             (Phase::BackEndFirst, Some(own)) => stream.below(own.regions),
@@ -106,17 +107,17 @@ impl<S: Discipline> Engine<'_, S> {
             returns: 0,
             operation: 0,
         };
-        self.admit(work, live);
+        self.admit(pool, work, live);
     }
 
     /// Submits a request. If there is no room, the server is saturated and the run ends.
-    fn admit(&mut self, work: Work, live: Live) -> bool {
+    fn admit(&mut self, pool: &mut WorkerPool<impl Discipline>, work: Work, live: Live) -> bool {
         self.numbers += 1;
-        self.scheduler.foresee(self.remaining(&live));
-        match self.scheduler.submit(Nanos(self.now), work) {
+        pool.scheduler.foresee(self.remaining(&live));
+        match pool.scheduler.submit(Nanos(self.now), work) {
             Ok(tag) => {
                 self.place(tag, live);
-                self.wake();
+                pool.wake(self);
                 true
             }
             Err(_) => {

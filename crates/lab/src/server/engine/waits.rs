@@ -3,9 +3,10 @@
 use ioweir_core::cores::{Kind, Source, Work};
 
 use super::super::model::{BLOCK_BYTES, Phase};
-use super::{BACK_END, Discipline, Engine, FLUSH, NEVER, NOWHERE, REPLY};
+use super::{BACK_END, FLUSH, Inside, NEVER, NOWHERE, REPLY};
+use crate::sim::pool::{Discipline, WorkerPool};
 
-impl<S: Discipline> Engine<'_, S> {
+impl Inside<'_> {
     /// Makes a suspended request wait for data, or for memory to hold it.
     pub(super) fn read(&mut self, slot: u32) {
         let live = &mut self.live[slot as usize];
@@ -54,7 +55,7 @@ impl<S: Discipline> Engine<'_, S> {
     }
 
     /// The server's next own operation.
-    fn own_operation(&mut self) {
+    fn own_operation(&mut self, pool: &mut WorkerPool<impl Discipline>) {
         let Some(own) = self.model.back_end else { return };
         self.disk_events.push(self.now + own.gap, BACK_END);
         let work = Work {
@@ -64,10 +65,10 @@ impl<S: Discipline> Engine<'_, S> {
             sequential: false,
             deadline: None,
         };
-        self.own_work(work, Phase::BackEndFirst);
+        self.own_work(pool, work, Phase::BackEndFirst);
     }
 
-    pub(super) fn free_buffers(&mut self, bytes: u32) {
+    pub(super) fn free_buffers(&mut self, pool: &mut WorkerPool<impl Discipline>, bytes: u32) {
         self.buffers_free += u64::from(bytes);
         while let Some(&slot) = self.buffers_waiting.front()
             && u64::from(self.live[slot as usize].bytes) <= self.buffers_free
@@ -76,30 +77,30 @@ impl<S: Discipline> Engine<'_, S> {
             let live = &mut self.live[slot as usize];
             live.has_buffers = true;
             self.buffers_free -= u64::from(live.bytes);
-            self.restart(slot, Phase::Resumed);
+            self.restart(pool, slot, Phase::Resumed);
         }
     }
 
-    pub(super) fn disk_event(&mut self) {
+    pub(super) fn disk_event(&mut self, pool: &mut WorkerPool<impl Discipline>) {
         let Some(slot) = self.disk_events.pop() else { return };
         match slot {
             FLUSH => {
                 if self.log.operation_done() {
-                    self.point_over();
+                    self.point_over(pool);
                 }
             }
-            BACK_END => self.own_operation(),
+            BACK_END => self.own_operation(pool),
             reply if reply & REPLY != 0 => {
                 self.replies_free.push(reply ^ REPLY);
                 self.answer(self.replies[(reply ^ REPLY) as usize]);
             }
-            slot if self.live[slot as usize].region != NOWHERE => self.restart(slot, Phase::BackEnd),
-            slot => self.restart(slot, Phase::Restart),
+            slot if self.live[slot as usize].region != NOWHERE => self.restart(pool, slot, Phase::BackEnd),
+            slot => self.restart(pool, slot, Phase::Restart),
         }
     }
 
     /// Puts a write into the log, and begins a consistency point if the half is full.
-    pub(super) fn logs(&mut self, bytes: u32) -> bool {
+    pub(super) fn logs(&mut self, pool: &mut WorkerPool<impl Discipline>, bytes: u32) -> bool {
         let size = u64::from(bytes) + self.model.log_record;
         if self.log.append(size) {
             return true;
@@ -107,38 +108,38 @@ impl<S: Discipline> Engine<'_, S> {
         if self.log.is_flushing() {
             return false;
         }
-        self.begin_point();
+        self.begin_point(pool);
         self.log.append(size)
     }
 
-    pub(super) fn point_due(&mut self) {
+    pub(super) fn point_due(&mut self, pool: &mut WorkerPool<impl Discipline>) {
         if self.log.is_flushing() {
             // The running one is late; the next one begins when it completes.
             self.next_point = NEVER;
         } else {
-            self.begin_point();
+            self.begin_point(pool);
         }
     }
 
-    fn begin_point(&mut self) {
+    fn begin_point(&mut self, pool: &mut WorkerPool<impl Discipline>) {
         let operations = self.model.flush_operations;
         self.point_bytes = self.log.begin(operations);
         self.next_point = self.now + self.model.flush_interval;
         let bytes = u32::try_from(self.point_bytes / u64::from(operations)).unwrap_or(u32::MAX);
         let work = Work { kind: Kind::Write, source: Source::Critical, bytes, sequential: true, deadline: None };
         for _ in 0..operations {
-            self.own_work(work, Phase::Flush);
+            self.own_work(pool, work, Phase::Flush);
         }
     }
 
     /// Completes a consistency point: the freed half takes waiting writes.
-    fn point_over(&mut self) {
+    fn point_over(&mut self, pool: &mut WorkerPool<impl Discipline>) {
         if self.next_point == NEVER || !self.log_waiting.is_empty() {
-            self.begin_point();
+            self.begin_point(pool);
         }
         for _ in 0..self.log_waiting.len() {
             if let Some(slot) = self.log_waiting.pop_front() {
-                self.restart(slot, Phase::Resumed);
+                self.restart(pool, slot, Phase::Resumed);
             }
         }
     }

@@ -8,6 +8,7 @@ use ioweir_core::{Nanos, Tag};
 use super::super::engine::Engine;
 use super::super::model::Model;
 use super::*;
+use crate::sim::Discipline;
 
 /// Costs without turns, network, swings or flushes: service times are exponential.
 fn bare_costs() -> CostSpec {
