@@ -156,6 +156,10 @@ impl ForecastSpec {
             let complaint = Complaint::of_value("lead", "there is no backtest to score it");
             return Err(complaint.expected("a backtest").hint("backtest = 14, or --backtest 14"));
         }
+        if self.backtest_days.is_some() && self.horizon != Self::default().horizon {
+            let complaint = Complaint::of_value("horizon", "a backtest scores days, and hours at leads");
+            return Err(complaint.expected("one of the two").hint("lead = \"7d\", or --lead 7d"));
+        }
         self.lead_hours()?;
         self.check_diagnosis()?;
         self.calendar()?;

@@ -11,7 +11,7 @@ use ioweir_lab::run::{Progress, RunError, Silent};
 
 const FORECAST: &str = "series = [\"a.csv\", \"b.csv\"]\ncolumn = \"write IOPS\"\nbin = \"10m\"\nkind = \"sum\"\ntotal = true\n\
     utc_offset = \"-05:30\"\nformat = \"msr-csv\"\nvolume = \"hm_0\"\nevent = \"issue\"\nlenient = true\n\
-    method = [\"naive-day\", \"paper:trend=0.8\"]\nhorizon = \"48h\"\nquantile = [0.5, 0.9]\nbacktest = 3\n\n\
+    method = [\"naive-day\", \"paper:trend=0.8\"]\nquantile = [0.5, 0.9]\nbacktest = 3\n\n\
     [holiday]\n2026-12-25 = \"sunday\"\n";
 const POLICY: &str = "[pool]\nsize = \"40GiB\"\nused = \"30GiB\"\n\n[cores]\ncount = 16\nforeground_iops = 100\n\
     background_operations = 50\n\n[load]\nread = \"reads\"\nwrite = \"writes\"\n\n[forecast]\nmethod = \"naive-day\"\n\
@@ -43,6 +43,7 @@ fn an_error_in_a_forecast_has_its_place() {
             "f.toml:2:13: both an offset and a time zone are named",
         ),
         ("backtest = 0", "f.toml:2:12: a backtest of no days"),
+        ("horizon = \"7d\"\nbacktest = 3", "f.toml:2:11: a backtest scores days, and hours at leads"),
         ("lead = \"1h\"", "f.toml:2:8: there is no backtest to score it"),
         ("lead = [\"90m\"]\nbacktest = 3", "f.toml:2:8: a lead of 90m\n  expected: whole hours up to 7d"),
         ("lead = \"24h\"\nbacktest = 3", "f.toml:2:8: a lead of 24h\n  expected: whole hours up to 7d, such as 1h"),
