@@ -117,6 +117,16 @@ pub(crate) trait Elevator {
         Nanos::NEVER
     }
 
+    /// Live control of clients' shares, if it has any.
+    fn tenants(&self) -> Option<&dyn TenantControl> {
+        None
+    }
+
+    /// As [`Elevator::tenants`], to change them.
+    fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
+        None
+    }
+
     /// How many of `queued` requests wait for each reason.
     fn waiting(&self, queued: u32) -> Waiting {
         Waiting::all(Reason::DeviceFull, queued)
@@ -157,15 +167,12 @@ impl<E: Elevator> BlockScheduler<E> {
         self.elevator.place(start, end)
     }
 
-    /// A block scheduler has no shares.
-    #[allow(clippy::unused_self, reason = "the counterpart of a tenant scheduler's")]
     pub(crate) fn tenants(&self) -> Option<&dyn TenantControl> {
-        None
+        self.elevator.tenants()
     }
 
-    #[allow(clippy::unused_self, reason = "the counterpart of a tenant scheduler's")]
     pub(crate) fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
-        None
+        self.elevator.tenants_mut()
     }
 
     fn step_to(&mut self, now: Nanos) {

@@ -105,7 +105,7 @@ impl WaitClocks {
     /// Ends a moment, in which all calls were made: until the next moment, requests wait for the reasons that the policy gives now.
     pub fn settle(&mut self, policy: &Policy) {
         self.running.clear();
-        match policy.tenants() {
+        match policy.tenants().filter(|_| self.knows_shares) {
             Some(tenants) => {
                 let reason = |stream: &u32| tenants.reason(StreamId(*stream)) as usize;
                 self.running.extend(self.waiting.keys().map(|stream| (*stream, reason(stream), 1 << FRACTION_BITS)));

@@ -214,6 +214,12 @@ pub enum PairError {
 }
 
 impl PolicyRow {
+    /// Whether it tells clients apart, by their shares, rather than the streams of a trace.
+    #[must_use]
+    pub const fn has_clients(&self) -> bool {
+        self.knows_shares || self.reads.weight
+    }
+
     /// Makes a scheduler and allocates all its memory.
     #[must_use]
     pub fn build(&self, limits: QueueLimits, settings: &Settings) -> Policy {
@@ -431,6 +437,7 @@ policies! {
         MqDeadline, deadline::Deadline, MQ;
         Kyber, kyber::Kyber, ROW;
         Bfq, bfq::Bfq, ROW;
+        BfqGroups, bfq::Bfq, GROUPED;
         Cfq, cfq::Cfq, ROW;
         CfqPaper, cfq_paper::CfqPaper, ROW;
         Sptf, sptf::Sptf, ROW;

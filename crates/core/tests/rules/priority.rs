@@ -8,7 +8,7 @@ use ioweir_core::{
 use proptest::prelude::*;
 
 /// The policies that know priorities.
-const KNOWING: [&str; 3] = ["mq-deadline", "bfq", "cfq"];
+const KNOWING: [&str; 4] = ["mq-deadline", "bfq", "bfq-groups", "cfq"];
 
 fn realtime(level: u8) -> Priority {
     Priority::new(PriorityClass::Realtime, level).unwrap()

@@ -232,7 +232,7 @@ fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
 }
 
 impl Experiment {
-    /// The experiment's clients. An elevator sees the streams of a trace as they were traced; a policy that knows shares sees the clients
+    /// The experiment's clients. An elevator sees the streams of a trace as they were traced; a policy with weights sees the clients
     /// of the class, and so does a device that draws hits by client.
     pub(crate) fn clients(&self, compared: &PolicyRow) -> Clients {
         let draws_hits =
@@ -244,7 +244,7 @@ impl Experiment {
             name: class.name.clone(),
             clients: class.clients,
             weight: class.share.weight.unwrap_or(WEIGHT),
-            keeps_streams: class.trace.is_some() && !row(class).knows_shares && !draws_hits(class),
+            keeps_streams: class.trace.is_some() && !row(class).has_clients() && !draws_hits(class),
         };
         Clients::new(self.classes.iter().map(class).collect())
     }

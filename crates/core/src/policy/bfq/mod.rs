@@ -19,6 +19,7 @@
 //! Example: `a` and `b` read sequentially, `c` seeks. `a` and `b` alternate, each using up 8 MiB in about 60 ms; `c` gets
 //! 125 ms, reads 64 KiB, and is charged 8 MiB. Each had the disk for its share; `c` does not make the others seek.
 
+mod groups;
 mod limits;
 mod queue;
 mod raising;
@@ -30,18 +31,21 @@ mod sharing;
 use alloc::boxed::Box;
 use alloc::vec;
 
+use self::groups::Groups;
 use self::limits::Limits;
 use self::queue::{End, Queue};
 use self::raising::{Burst, May, Raise};
-use self::row::Config;
-pub(crate) use self::row::ROW;
-use self::service::Service;
+use self::row::{Config, Form, GROUPED_PARAMETERS};
+pub(crate) use self::row::{GROUPED, ROW};
+use self::service::{Service, Standing};
 use self::sharing::{Mark, Sharing};
 use super::Settings;
 use crate::elevator::{Elevator, Next};
 use crate::part::{Lanes, Streams};
 use crate::priority::Rank;
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
+use crate::structure::NONE;
+use crate::tenant::TenantControl;
 use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
 /// Requests below this size are small; on a device that does not rotate, only these count as seeks.
@@ -103,12 +107,18 @@ pub(crate) struct Bfq {
     queues_made: u64,
     /// The queue that new ones are compared with.
     compared: Option<Mark>,
+    /// The cgroups of processes, if there are any.
+    groups: Option<Box<Groups>>,
     config: Config,
 }
 
 impl Bfq {
-    pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
+    pub(crate) fn new(limits: &QueueLimits, form: Form, settings: &Settings) -> Self {
         let config = Config::new(settings, limits);
+        let groups = (form == Form::Grouped).then(|| {
+            let [.., clients, groups] = settings.values::<GROUPED_PARAMETERS>();
+            Box::new(Groups::new(clients as u32, groups as u32)) // within the ranges of their parameters
+        });
         let places = Streams::places(limits, ASYNC);
         let budgets = Box::new(Limits::new(&config));
         let queue = |rank| Queue::new(rank, budgets.budget_max(), 0, Sharing::new(0, Nanos::ZERO), Nanos::ZERO);
@@ -130,6 +140,7 @@ impl Bfq {
             limits: budgets,
             queues_made: 0,
             compared: None,
+            groups,
             config,
         }
     }
@@ -143,8 +154,9 @@ impl Bfq {
     }
 
     fn queue_of(&mut self, entry: &Entry, now: Nanos) -> u32 {
-        let rank = entry.rank();
-        if !entry.is_sync() {
+        let client = self.groups.as_ref().map_or(NONE, |groups| groups.find(entry.stream));
+        let rank = if client == NONE { entry.rank() } else { Rank::USUAL };
+        if !entry.is_sync() && client == NONE {
             return rank.index();
         }
         if let Some(number) = self.streams.find(entry.stream) {
@@ -160,7 +172,7 @@ impl Bfq {
                 queue.is_busy || queue.in_flight > 0
             });
             let budget = limits.budget_usual() * 2 / 3;
-            queues[number as usize] = Queue::new(rank, budget, burst.join(now), sharing, now);
+            queues[number as usize] = Queue { client, ..Queue::new(rank, budget, burst.join(now), sharing, now) };
             service.reset(number);
             if self.config.is_kernel {
                 self.compare_new(number);
@@ -180,7 +192,17 @@ impl Bfq {
     /// Whether queues of different priorities are busy: then idling preserves their shares. Raising makes no difference here,
     /// as in the kernel, whose tree of weights has no raised queue.
     fn is_asymmetric(&self) -> bool {
-        self.busy_ranks > 1
+        self.busy_ranks > 1 || self.groups.as_ref().is_some_and(|groups| groups.are_several(self.busy_queues()))
+    }
+
+    /// The class of a queue, and its weight there.
+    fn standing(&self, number: u32) -> Standing {
+        let queue = self.queue(number);
+        let standing = queue.standing();
+        match &self.groups {
+            None => standing,
+            Some(groups) => Standing { weight: groups.weight(queue.client, standing.weight), ..standing },
+        }
     }
 
     /// Counts a queue that becomes busy, by the present priority of its process.
@@ -191,6 +213,9 @@ impl Bfq {
         let of_rank = &mut self.busy_by_rank[queue.rank.index() as usize];
         self.busy_ranks += u32::from(*of_rank == 0);
         *of_rank += 1;
+        if let Some(groups) = &mut self.groups {
+            groups.count(queue.client, true);
+        }
     }
 
     /// Stops counting a queue that was busy.
@@ -200,6 +225,9 @@ impl Bfq {
         let of_rank = &mut self.busy_by_rank[queue.rank.index() as usize];
         *of_rank -= 1;
         self.busy_ranks -= u32::from(*of_rank == 0);
+        if let Some(groups) = &mut self.groups {
+            groups.count(queue.client, false);
+        }
     }
 
     /// The charge of a request in sectors.
@@ -307,14 +335,15 @@ impl Bfq {
         queue.is_busy = true;
         let raise = queue.raise();
         self.count_busy(number);
-        let standing = self.queue(number).standing();
+        let standing = self.standing(number);
         self.service.activate(number, standing, budget.max(cost), in_time);
         let Some(turn) = self.turn else { return };
         let current = self.queue(turn.queue);
         // In the kernel the turn ends in any case, and its queue is in the choice that follows.
         let is_kernel = self.config.is_kernel;
         let wants_to = (in_time || (raised && !is_kernel)) && raise.weight() >= current.raise().weight();
-        let is_above = standing.class < current.standing().class || standing.weight > current.standing().weight;
+        let of_current = self.standing(turn.queue);
+        let is_above = standing.class < of_current.class || standing.weight > of_current.weight;
         if (wants_to || is_above || !self.idles_for(turn.queue))
             && (is_kernel || self.service.is_before_current(number))
         {
@@ -366,7 +395,7 @@ impl Bfq {
                 self.discount_busy(number);
                 self.count_busy(number);
             }
-            self.service.end_turn(Some((self.queue(number).standing(), budget)));
+            self.service.end_turn(Some((self.standing(number), budget)));
         }
     }
 
@@ -456,6 +485,14 @@ impl Bfq {
 impl Elevator for Bfq {
     const IDLES: bool = true;
 
+    fn tenants(&self) -> Option<&dyn TenantControl> {
+        self.groups.is_some().then_some(self)
+    }
+
+    fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
+        if self.groups.is_some() { Some(self) } else { None }
+    }
+
     fn idles_for(&self) -> Option<StreamId> {
         let own = |turn: &Turn| is_sync(turn.queue) && !self.queue(turn.queue).sharing.is_shared();
         self.turn.filter(own).map(|turn| self.streams.id(turn.queue))
@@ -523,7 +560,9 @@ impl Elevator for Bfq {
         let shares =
             || self.streams.find(request.stream).map(|number| self.leader(number)) == Some(self.home[slot as usize]);
         entry.is_sync() == request.is_sync()
-            && (!entry.is_sync() || entry.stream == request.stream || (self.config.is_kernel && shares()))
+            && (entry.stream == request.stream
+                || (!entry.is_sync() && self.groups.is_none())
+                || (self.config.is_kernel && shares()))
     }
 
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {

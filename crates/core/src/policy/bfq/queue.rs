@@ -8,6 +8,7 @@ use crate::Nanos;
 use crate::part::Lane;
 use crate::part::habits::{Mean, Seeks};
 use crate::priority::{Priority, Rank};
+use crate::structure::NONE;
 
 /// A queue with more seeks than this among its last 32 requests is seeky.
 const SEEKY_ABOVE: u32 = 19;
@@ -18,6 +19,8 @@ pub(super) struct Queue {
     /// The rank at which the queue is served now, and the rank of its newest request, which applies from the next turn on.
     pub(super) rank: Rank,
     pub(super) next_rank: Rank,
+    /// The cgroup of its process, or `NONE`.
+    pub(super) client: u32,
     pub(super) in_flight: u32,
     /// Whether the queue waits for a turn, or has it.
     pub(super) is_busy: bool,
@@ -51,6 +54,7 @@ impl Queue {
             lane: Lane::EMPTY,
             rank,
             next_rank: rank,
+            client: NONE,
             in_flight: 0,
             is_busy: false,
             raising: Raising::new(burst),

@@ -3,9 +3,17 @@
 use crate::policy::{Bound, Parameter, Reads, Row, Settings, Wait};
 use crate::queue::QueueLimits;
 use crate::settings::{HOUR, MILLI};
+use crate::tenant::{CLIENTS, GROUPS};
 use crate::{Nanos, SECTOR_BYTES};
 
-pub(crate) static ROW: Row<()> = Row {
+/// Whether clients with shares are cgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Processes,
+    Grouped,
+}
+
+pub(crate) static ROW: Row<Form> = Row {
     name: "bfq",
     summary: "budget fair queueing: a share of the sectors for each process, idling, weight raising",
     source: "Linux block/bfq-iosched.c and bfq-wf2q.c (4.12 on; as of 5.13 and later), \
@@ -33,64 +41,87 @@ nothing. While the device idles for a queue, one request of the next queue may b
 idle time if it never came back; on a device that does not seek also where it comes back at once. The kernel injects as many \
 requests as it has measured to be harmless. Left out: the cgroup \
 hierarchy; merging of cooperating queues; being bound by I/O as a share of idle time; raising of asynchronous queues; the limit of tags for asynchronous requests.",
-    bound: Bound {
-        doc: "within a class of priority, while a queue of weight w is busy, each other queue of weight v gets at most v / w of this \
-queue's budget plus one budget of its own; a raised queue weighs at most 3,000 times as much, no budget is above `max-budget`, and within a queue \
-a request with k older ones waits for k + 1 turns. A class waits without a bound while a class above it is busy, as in the kernel",
-        wait: Wait::Dispatches(|backlog, settings| {
-            let [_, budget_bytes] = settings.values();
-            let budget = budget_bytes / SECTOR_BYTES;
-            let turns = backlog.streams * (1 + super::raising::Raise::RealTime.weight()) * (backlog.older + 1);
-            turns.saturating_mul(budget + 1024) / backlog.request_sectors.max(1)
-        }),
-    },
+    bound: BOUND,
     reads: Reads::PRIORITY,
     linux: Some("bfq"),
-    parameters: &[
-        Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none")
-            .tried(0, 16 * MILLI)
-            .on_linux("slice_idle", MILLI),
-        Parameter::bytes(
-            "max-budget",
-            BUDGET_MAX_USUAL * SECTOR_BYTES,
-            32 * SECTOR_BYTES,
-            1 << 40,
-            "most that a queue is served in a turn",
-        )
-        .fixed()
-        .on_linux("max_budget", SECTOR_BYTES),
-        Parameter::duration("timeout-sync", 125 * MILLI, MILLI, HOUR, "longest turn").on_linux("timeout_sync", MILLI),
-        Parameter::switch("low-latency", true, "whether interactive and soft real-time queues are raised")
-            .on_linux("low_latency", 1),
-        Parameter::duration(
-            "interactive-time",
-            INTERACTIVE_USUAL,
-            0,
-            HOUR,
-            "how long an interactive queue is raised",
-        )
+    parameters: &PARAMETERS,
+    form: Form::Processes,
+};
+
+/// The row with cgroups.
+pub(crate) static GROUPED: Row<Form> = Row {
+    name: "bfq-groups",
+    summary: "bfq with a cgroup for each client: io.bfq.weight, also of nested cgroups",
+    source: "Linux block/bfq-cgroup.c and bfq-wf2q.c as of 6.12; Documentation/block/bfq-iosched.rst, group scheduling",
+    doc: "As bfq, but each client with a share is a cgroup with one process: its `weight` is its `io.bfq.weight` (Linux: 1 to 1000, 100 \
+by default), and its group is the cgroup above it. The weight of a cgroup is divided among those in it that are busy, by their weights. \
+While two cgroups are busy, the device idles for a queue that ran dry, so that shares hold at the cost of throughput; a device that is \
+fast does more with `slice-idle=0s`, which gives shares up. A process outside of any cgroup weighs 40, or ten for each level \
+of its priority from 80 to 10. Simplified: a cgroup's process is one queue, in which its asynchronous requests are, too; a weight \
+that changes, or is divided otherwise, holds from a queue's next turn; raising does not reach beyond a cgroup, and priorities count \
+outside of cgroups only, since a cgroup is best-effort.",
+    bound: BOUND,
+    reads: Reads::WEIGHT,
+    linux: None,
+    parameters: &{
+        let mut all = [CLIENTS; GROUPED_PARAMETERS];
+        let mut at = 0;
+        while at < PARAMETERS.len() {
+            all[at] = PARAMETERS[at];
+            at += 1;
+        }
+        all[GROUPED_PARAMETERS - 1] = GROUPS;
+        all
+    },
+    form: Form::Grouped,
+};
+
+/// Those of bfq, and the places for clients and groups.
+pub(super) const GROUPED_PARAMETERS: usize = PARAMETERS.len() + 2;
+
+const PARAMETERS: [Parameter; 9] = [
+    Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none")
+        .tried(0, 16 * MILLI)
+        .on_linux("slice_idle", MILLI),
+    Parameter::bytes(
+        "max-budget",
+        BUDGET_MAX_USUAL * SECTOR_BYTES,
+        32 * SECTOR_BYTES,
+        1 << 40,
+        "most that a queue is served in a turn",
+    )
+    .fixed()
+    .on_linux("max_budget", SECTOR_BYTES),
+    Parameter::duration("timeout-sync", 125 * MILLI, MILLI, HOUR, "longest turn").on_linux("timeout_sync", MILLI),
+    Parameter::switch("low-latency", true, "whether interactive and soft real-time queues are raised")
+        .on_linux("low_latency", 1),
+    Parameter::duration("interactive-time", INTERACTIVE_USUAL, 0, HOUR, "how long an interactive queue is raised")
         .fixed(),
-        Parameter::duration(
-            "fifo-expire-sync",
-            125 * MILLI,
-            0,
-            HOUR,
-            "age from which a synchronous request goes first",
-        )
+    Parameter::duration("fifo-expire-sync", 125 * MILLI, 0, HOUR, "age from which a synchronous request goes first")
         .on_linux("fifo_expire_sync", MILLI),
-        Parameter::duration("fifo-expire-async", 250 * MILLI, 0, HOUR, "the same for the asynchronous queue")
-            .on_linux("fifo_expire_async", MILLI),
-        Parameter::choice("rotational", &["device", "yes", "no"], "whether the device has to seek; device: as it is")
-            .fixed(),
-        Parameter::choice(
-            "rules",
-            &["usual", "kernel"],
-            "kernel: `max-budget` and `interactive-time` follow the measured rate where they are the defaults, and queues \
-made together are merged",
-        )
+    Parameter::duration("fifo-expire-async", 250 * MILLI, 0, HOUR, "the same for the asynchronous queue")
+        .on_linux("fifo_expire_async", MILLI),
+    Parameter::choice("rotational", &["device", "yes", "no"], "whether the device has to seek; device: as it is")
         .fixed(),
-    ],
-    form: (),
+    Parameter::choice(
+        "rules",
+        &["usual", "kernel"],
+        "kernel: `max-budget` and `interactive-time` follow the measured rate where they are the defaults, and queues \
+made together are merged",
+    )
+    .fixed(),
+];
+
+const BOUND: Bound = Bound {
+    doc: "within a class of priority, while a queue of weight w is busy, each other queue of weight v gets at most v / w of this \
+queue's budget plus one budget of its own; a raised queue weighs at most 3,000 times as much, no budget is above `max-budget`, and within a queue \
+a request with k older ones waits for k + 1 turns. A class waits without a bound while a class above it is busy, as in the kernel",
+    wait: Wait::Dispatches(|backlog, settings| {
+        let [_, budget_bytes] = settings.values();
+        let budget = budget_bytes / SECTOR_BYTES;
+        let turns = backlog.streams * (1 + super::raising::Raise::RealTime.weight()) * (backlog.older + 1);
+        turns.saturating_mul(budget + 1024) / backlog.request_sectors.max(1)
+    }),
 };
 
 /// The largest budget in sectors, and how long an interactive queue is raised, where neither settings nor a rate say it.

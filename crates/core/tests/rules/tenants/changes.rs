@@ -11,7 +11,7 @@ const FAIR: [&str; 6] = ["sfq", "wfq", "drr", "mclock", "parda", "reward"];
 
 /// The names of all tenant policies.
 fn tenants() -> Vec<&'static str> {
-    let rows = POLICIES.iter().filter(|row| row.get(&row.defaults(), "clients").is_some());
+    let rows = POLICIES.iter().filter(|row| row.knows_shares);
     let names: Vec<_> = rows.map(|row| row.name).collect();
     assert_eq!(names.len(), 12, "{names:?}");
     names
