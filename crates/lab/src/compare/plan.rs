@@ -195,6 +195,7 @@ impl Plan {
             seed: 0,
             window: Window { by_stream: spec.by_stream, ..Window::WHOLE },
             traffic,
+            tenants: None,
             point: Vec::new(),
         }
     }

@@ -86,6 +86,15 @@ impl Who {
         Ok(Self { counted, words, streams })
     }
 
+    /// The streams that count, if they were named.
+    #[must_use]
+    pub fn named_streams(&self) -> Option<&[StreamId]> {
+        match &self.counted {
+            Counted::Streams(streams) => Some(streams),
+            _ => None,
+        }
+    }
+
     /// Whether every run needs accounts: the goal is not that of all requests, or each stream has its own.
     pub(super) fn is_apart(&self) -> bool {
         self.words.is_some() || !self.streams.is_empty()

@@ -116,6 +116,7 @@ pub(crate) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                     by_stream: experiment.by_stream == Some(true),
                 },
                 traffic: Traffic::Classes(Arc::clone(&experiment)),
+                tenants: None,
                 point: set.clone(),
             }));
         }
@@ -123,18 +124,10 @@ pub(crate) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
     Ok(jobs)
 }
 
-/// The scheduler's settings with places for all clients and groups, if it has such and nothing else was asked for.
+/// The scheduler's settings with places for all clients and groups.
 pub(crate) fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
-    let mut settings = choice.settings;
     let clients: u64 = experiment.classes.iter().map(|class| u64::from(class.clients)).sum();
-    for (name, places) in [("clients", clients), ("groups", experiment.groups.len() as u64)] {
-        let Some(parameter) = choice.row.parameters.iter().find(|parameter| parameter.name == name) else { continue };
-        if choice.row.get(&settings, name) == Some(parameter.default) {
-            // Where there are more, the scheduler says that it has no place. Within the bounds, every value is taken.
-            let _ = choice.row.set(&mut settings, name, places.clamp(parameter.min, parameter.max));
-        }
-    }
-    settings
+    crate::run::with_places(choice, clients, experiment.groups.len() as u64)
 }
 
 /// Limits of the queue and of the device. An elevator merges what a trace asks for, as in a comparison.

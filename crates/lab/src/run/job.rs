@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ioweir_core::policy::{Policy, Settings};
+use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES, StreamId, Tier};
 
 use super::stop::Stoppable;
@@ -22,6 +23,52 @@ pub enum Traffic {
     /// One class: a trace under a load.
     Trace(Arc<TraceFiles>, Load),
     Classes(Arc<Experiment>),
+}
+
+/// Tenants that share a trace's device: groups of its streams, each with a share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tenants {
+    /// The share of each group.
+    pub shares: Vec<Share>,
+    /// The group of each stream, by the stream's number in the trace.
+    pub of_streams: Arc<Vec<GroupId>>,
+}
+
+impl Tenants {
+    /// The scheduler's settings with places for all of them.
+    #[must_use]
+    pub fn places(&self, choice: &SchedulerChoice) -> Settings {
+        with_places(choice, self.of_streams.len() as u64, self.shares.len() as u64)
+    }
+
+    /// Gives each group its share, and each stream a part of its group's by equal weights.
+    fn configure(&self, policy: &mut Policy) -> Result<(), ShareError> {
+        let Some(control) = policy.tenants_mut() else { return Ok(()) };
+        for (group, share) in (0..).map(GroupId).zip(&self.shares) {
+            control.configure_group(Nanos::ZERO, group, control.kept(*share))?;
+        }
+        for (stream, group) in (0..).map(StreamId).zip(self.of_streams.iter()) {
+            let share = Share { group: Some(*group), ..Share::weighted(STREAM_WEIGHT) };
+            control.configure(Nanos::ZERO, stream, share)?;
+        }
+        Ok(())
+    }
+}
+
+/// The weight of each stream within its group.
+const STREAM_WEIGHT: u32 = 100;
+
+/// The scheduler's settings with places for this many clients and groups, if it has such and nothing else was asked for.
+pub(crate) fn with_places(choice: &SchedulerChoice, clients: u64, groups: u64) -> Settings {
+    let mut settings = choice.settings;
+    for (name, places) in [("clients", clients), ("groups", groups)] {
+        let Some(parameter) = choice.row.parameters.iter().find(|parameter| parameter.name == name) else { continue };
+        if choice.row.get(&settings, name) == Some(parameter.default) {
+            // Where there are more, the scheduler says that it has no place. Within the bounds, every value is taken.
+            let _ = choice.row.set(&mut settings, name, places.clamp(parameter.min, parameter.max));
+        }
+    }
+    settings
 }
 
 /// One run, with every name looked up.
@@ -50,6 +97,8 @@ pub struct Job {
     pub window: Window,
     /// The requests.
     pub traffic: Traffic,
+    /// The tenants of a trace, if its streams have shares.
+    pub tenants: Option<Tenants>,
     /// Keys and values of the sweep.
     pub point: Vec<(String, String)>,
 }
@@ -104,8 +153,13 @@ impl Job {
         let sectors = device.sectors();
         let busy_depth = if fast.is_some() { limits.depth } else { limits.depth.min(self.device.serves_at_once()) };
         let mut collector = Collector::new(self.window, self.clients(), busy_depth);
+        let mut scheduler = SchedulerChoice { settings: self.settings, ..self.scheduler }.build(limits);
+        if let Some(tenants) = &self.tenants {
+            let refused = |error: ShareError| Failure::Refused { time: Nanos::ZERO, problem: error.to_string() };
+            tenants.configure(&mut scheduler).map_err(|error| self.stopped(refused(error)))?;
+        }
         let simulation = Simulation {
-            scheduler: SchedulerChoice { settings: self.settings, ..self.scheduler }.build(limits),
+            scheduler,
             limits,
             device: &mut *device,
             fast: fast.as_mut().map(|(device, _)| &mut **device),

@@ -14,7 +14,8 @@ mod streams;
 mod traces;
 
 pub use fold::{Fold, Folded, fold_measured};
-pub use job::{Job, Traffic};
+pub(crate) use job::with_places;
+pub use job::{Job, Tenants, Traffic};
 pub use requests::Requests;
 pub(crate) use streams::{JsonStream, stream, streams};
 pub use traces::{KeptTrace, MIX_PREFIX, TraceFiles, meta_of, sha256, tell};

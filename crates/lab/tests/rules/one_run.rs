@@ -64,7 +64,7 @@ fn experiment_equals_comparison_under_every_elevator() {
     let runs = [("hadoop/hdd-emul/sort.insert.csv.zst", "hdd", 1), ("oltp/oltp.blktrace", "ssd-970pro", 32)];
     for (name, device, depth) in runs {
         let trace = trace(name);
-        for row in POLICIES.iter().filter(|row| !row.knows_shares && !row.places) {
+        for row in POLICIES.iter().filter(|row| !row.has_clients() && !row.places) {
             let compared = comparison(&trace, row.name, device, depth);
             let simulated = experiment(&trace, row.name, device, depth);
             assert!(compared.all.requests > 1_000, "{name}");

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use ioweir_core::tenant::GroupId;
 use ioweir_trace::Record;
 
 use super::space::{Candidate, Setup};
 use ioweir_lab::compare::Goal;
 use ioweir_lab::compare::Who;
 use ioweir_lab::compare::numbers as n;
-use ioweir_lab::run::{Job, Progress, RunError, TraceFiles, Traffic, run_each, run_each_under};
+use ioweir_lab::run::{Job, Progress, RunError, Tenants, TraceFiles, Traffic, run_each, run_each_under};
 use ioweir_lab::sim::{Load, Outcome, Tally, Teller, Window};
 
 /// The loads of every run: the recorded one, and a closed loop.
@@ -79,6 +80,8 @@ pub(super) struct Bench<'a> {
     pub(super) lenient: bool,
     /// The requests that count for the goal.
     pub(super) who: &'a Who,
+    /// The group of each stream, for candidates with cgroups.
+    pub(super) tenants: Arc<Vec<GroupId>>,
     pub(super) progress: &'a dyn Progress,
 }
 
@@ -87,9 +90,17 @@ impl Bench<'_> {
     pub(super) fn jobs(&self, candidate: &Candidate, trace: &Arc<TraceFiles>, seed: u64, base: &Setup) -> Vec<Job> {
         let setup = candidate.setup(base);
         let device = Arc::new(setup.device);
+        let tenants = candidate
+            .cgroups
+            .as_ref()
+            .map(|cgroups| Tenants { shares: cgroups.shares.to_vec(), of_streams: Arc::clone(&self.tenants) });
+        let settings = match &tenants {
+            Some(tenants) => tenants.places(&candidate.scheduler),
+            None => candidate.scheduler.settings,
+        };
         let job = |load: Load| Job {
             scheduler: candidate.scheduler,
-            settings: candidate.scheduler.settings,
+            settings,
             device: Arc::clone(&device),
             device_name: self.device_name.clone(),
             fast: None,
@@ -100,6 +111,7 @@ impl Bench<'_> {
             seed,
             window: Window::WHOLE,
             traffic: Traffic::Trace(Arc::clone(trace), load),
+            tenants: tenants.clone(),
             point: Vec::new(),
         };
         self.loads.map(job).into()

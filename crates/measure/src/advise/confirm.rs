@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ioweir_device::DeviceSpec;
 use serde::Serialize;
 
-use super::bench::{Bench, LOADS, Measures, RECORDED, ratio, score};
+use super::bench::{Bench, CLOSED, LOADS, Measures, RECORDED, ratio, score};
 use super::space::{Candidate, Setup};
 use super::spec::Bound;
 use ioweir_lab::compare::Goal;
@@ -132,9 +132,11 @@ impl Rounds {
     pub(super) fn label(&self, at: usize) -> String {
         let name = self.candidates[at].to_string();
         let family = self.candidates[at].family();
-        let is_long = |candidate: &Candidate| candidate.family() == family && candidate.to_string().len() > LABEL_MAX;
+        let is_long = |candidate: &Candidate| {
+            candidate.cgroups.is_none() && candidate.family() == family && candidate.to_string().len() > LABEL_MAX
+        };
         match self.candidates.iter().filter(|candidate| is_long(candidate)).count() {
-            1 if name.len() > LABEL_MAX => format!("{family}, tuned"),
+            1 if name.len() > LABEL_MAX && self.candidates[at].cgroups.is_none() => format!("{family}, tuned"),
             _ => name,
         }
     }
@@ -205,6 +207,29 @@ impl Rounds {
         let better = (0..self.candidates.len()).filter(|at| self.verdict(*at, goal, bound) == Verdict::Better);
         let value = |at: &usize| self.over_both(*at, goal).mean;
         better.min_by(|one, other| value(one).total_cmp(&value(other))).unwrap_or(0)
+    }
+
+    /// As [`Self::choice`], but of those that keep the bound the one with the highest throughput in the closed loop, or the lowest value of
+    /// those alike; the first where it keeps the bound itself.
+    pub(super) fn cheapest(&self, goal: Goal, bound: Bound) -> usize {
+        let keeps =
+            |at: usize| self.mean(at, |own| Some(bound.excess(&own[RECORDED]))).is_some_and(|excess| excess <= 1.0);
+        if keeps(0) {
+            return 0;
+        }
+        let better: Vec<usize> =
+            (0..self.candidates.len()).filter(|at| self.verdict(*at, goal, Some(bound)) == Verdict::Better).collect();
+        let throughput = |at: usize| self.mean(at, |own| Some(own[CLOSED].throughput)).unwrap_or(0.0);
+        let most = better.iter().map(|at| throughput(*at)).fold(0.0, f64::max);
+        let alike = better.into_iter().filter(|at| throughput(*at) >= most * (1.0 - WORTH_SHARE));
+        let value = |at: &usize| self.over_both(*at, goal).mean;
+        alike.min_by(|one, other| value(one).total_cmp(&value(other))).unwrap_or(0)
+    }
+
+    /// The throughput in the closed loop as a part of that of leaving it.
+    pub(super) fn throughput_share(&self, at: usize) -> Option<f64> {
+        let throughput = |at: usize| self.mean(at, |own| Some(own[CLOSED].throughput));
+        Some(throughput(at)? / throughput(0)?.max(1e-9))
     }
 
     /// The candidate with the lowest value under one load.

@@ -35,6 +35,8 @@ pub(super) struct Advice {
     recommended: Option<String>,
     own_error: Vec<ClassError>,
     steps: Vec<Step>,
+    /// The lines of the best on the other side, of Linux's and of the server's, where cgroups were tried.
+    steps_instead: Vec<Step>,
     reason: Option<String>,
     pub(super) candidates: Vec<Row>,
     pub(super) changes: Vec<Lowest>,
@@ -59,6 +61,10 @@ pub(super) struct Row {
     pub(super) both: Change,
     pub(super) best_rounds: usize,
     pub(super) fast_share: Option<f64>,
+    /// The throughput of all in the closed loop by that of leaving it.
+    pub(super) throughput_share: Option<f64>,
+    /// The scheduler, where the candidate is a setting of cgroups.
+    pub(super) scheduler: Option<String>,
 }
 
 /// The candidate with the lowest value of a goal under a load.
@@ -112,6 +118,7 @@ impl Advice {
             recommended: (report.choice > 0 && judgement.recommends()).then(|| name(report.choice)),
             own_error: report.error.clone(),
             steps: report.steps.clone(),
+            steps_instead: report.beside.as_ref().map_or_else(Vec::new, |(_, lines)| lines.clone()),
             reason: report.reason.clone(),
             candidates: rows(report),
             changes: lowest(report),
@@ -156,6 +163,8 @@ fn rows(report: &Report<'_>) -> Vec<Row> {
         both: rounds.over_both(at, goal),
         best_rounds: wins[at],
         fast_share: rounds.mean(at, |own| own[RECORDED].fast_share),
+        throughput_share: rounds.throughput_share(at),
+        scheduler: rounds.candidates[at].cgroups.as_ref().map(|_| rounds.candidates[at].scheduler.to_string()),
     };
     (0..rounds.candidates.len()).map(row).collect()
 }

@@ -5,13 +5,14 @@ use sha2::{Digest, Sha256};
 
 use super::confirm::{Change, Verdict};
 use super::data::{Advice, Lowest, Row};
+use super::host::Step;
 use super::own_error::ClassError;
 use super::pauses::Paused;
 use super::report::Report;
 use ioweir_lab::compare::{and_list, percent};
 use ioweir_lab::document::{
     Axis, Better, Block, Cell, Chart, Column, Document, DocumentError, Emphasis, Figure, Format, Mark, Origin,
-    Provenance, Series, Table, Value, format_seconds, hexadecimal, records_of,
+    Provenance, SAME_SHARE, Series, Table, Value, format_seconds, hexadecimal, records_of,
 };
 
 /// The most traces that the title names one by one.
@@ -39,7 +40,22 @@ pub(super) fn document(report: &Report<'_>, origin: &Origin) -> Result<Document,
     }
     document.text(by_load(report, &rows));
     if !report.steps.is_empty() {
-        document.push(steps(report));
+        document.push(steps("What to type", &report.steps));
+    }
+    if report.spec.cgroups {
+        document.push(protection(report, &rows));
+        if report.spec.bound.is_none() {
+            document.text(
+                "The lowest goal is taken, whatever it costs the others; with --bound, the cheapest that keeps it.",
+            );
+        }
+    }
+    if let Some((at, lines)) = &report.beside {
+        let whose = if report.rounds.candidates[*at].only_served() { "the server's way" } else { "the kernel's way" };
+        let (row, goal) = (&rows[*at], report.noun(report.spec.goal));
+        let less = percent(-row.both.mean);
+        document.text(format!("Instead, {whose}: {}, {goal} {less} less, {}.", row.label, cost(report, *at)));
+        document.push(steps(&format!("Instead, {whose}"), lines));
     }
     document.push(judged(report, &rows));
     rows.iter().filter(|row| row.label != row.candidate).for_each(|row| {
@@ -84,8 +100,12 @@ fn headline(report: &Report<'_>, rows: &[Row]) -> String {
     }
     if report.choice > 0 {
         let row = &rows[report.choice];
+        let cost = match report.rounds.candidates[report.choice].cgroups {
+            Some(_) => format!(", {}", cost(report, report.choice)),
+            None => String::new(),
+        };
         return format!(
-            "Set {}: {} is {} less than with {leave} ({}), best in {} of {} rounds on requests that the search did not see.",
+            "Set {}: {} is {} less than with {leave} ({}){cost}, best in {} of {} rounds on requests that the search did not see.",
             row.candidate,
             report.noun(goal),
             percent(-row.both.mean),
@@ -173,10 +193,53 @@ fn by_load(report: &Report<'_>, rows: &[Row]) -> String {
     )
 }
 
-fn steps(report: &Report<'_>) -> Table {
-    let mut table = Table::new("What to type", [Column::text("step"), Column::text("line")])
+/// The words for the throughput that a candidate takes in the closed loop.
+fn cost(report: &Report<'_>, at: usize) -> String {
+    let throughput = report.rounds.throughput_share(at).map_or(0.0, |share| 1.0 - share);
+    if throughput.abs() < SAME_SHARE {
+        "at no cost of throughput".into()
+    } else if throughput > 0.0 {
+        format!("at the cost of {} of the throughput", percent(throughput))
+    } else {
+        format!("with {} more throughput", percent(-throughput))
+    }
+}
+
+/// The ways to protect those that count, with what they cost the others.
+fn protection(report: &Report<'_>, rows: &[Row]) -> Table {
+    let goal = report.spec.goal;
+    let columns = [
+        Column::text("way"),
+        Column::seconds(format!("{}, {}", goal.name(), report.loads[0])).better(Better::Lower),
+        Column::digits("both loads", 1).unit("%"),
+        Column::digits("throughput, closed", 1).unit("%").better(Better::Higher),
+        Column::text("verdict").format(Format::Fitted),
+    ];
+    let of = report.of.as_deref().unwrap_or_default();
+    let mut table = Table::new(format!("Ways to protect {of}"), columns).caption(
+        "Each with the best of a weak, a medium and a strong setting, found on the other half. Throughput is that of all in the closed loop, by \
+         that of leaving it.",
+    );
+    for (at, row) in rows.iter().enumerate() {
+        if at > 0 && report.rounds.candidates[at].cgroups.is_none() {
+            continue;
+        }
+        let name = Cell::from(row.label.as_str());
+        table.row([
+            if at == report.choice { name.emphasis(Emphasis::Best) } else { name },
+            row.recorded_seconds.into(),
+            if at == 0 { Cell::from(Value::Absent) } else { interval(row.both) },
+            report.rounds.throughput_share(at).map(|share| share * 100.0).into(),
+            row.verdict.words().into(),
+        ]);
+    }
+    table
+}
+
+fn steps(title: &str, steps: &[Step]) -> Table {
+    let mut table = Table::new(title, [Column::text("step"), Column::text("line")])
         .caption("As root. Parameters are lost with the scheduler, so that setting it back undoes them.");
-    for step in &report.steps {
+    for step in steps {
         table.row([step.step.into(), step.line.as_str().into()]);
     }
     table

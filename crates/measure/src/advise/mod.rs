@@ -6,6 +6,7 @@
 //! that recorded, so every candidate is judged under a closed loop too, in which the times of the trace do not count.
 
 mod bench;
+mod cgroups;
 mod confirm;
 mod data;
 mod document;

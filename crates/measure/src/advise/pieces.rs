@@ -194,6 +194,11 @@ impl Pieces {
         Who::new(counted, false, witness, &self.names.streams)
     }
 
+    /// The records of the half for the search.
+    pub(super) fn seen_records(&self) -> impl Iterator<Item = &Record> {
+        self.pieces.iter().step_by(2).flatten().flat_map(|block| &block.records)
+    }
+
     /// Every record that was kept, in order.
     pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
         self.pieces.iter().flatten().flat_map(|block| &block.records)

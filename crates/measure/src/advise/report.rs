@@ -1,5 +1,7 @@
 //! Makes advice: reads the trace, searches, judges, and combines the results.
 
+use std::sync::Arc;
+
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use ioweir_device::calibration::Observed;
 use ioweir_device::{DeviceFile, DeviceSpec, Standing};
@@ -7,7 +9,8 @@ use ioweir_trace::{Event, ReadOptions, Record, TraceError};
 use serde_json::Value;
 
 use super::bench::{Bench, CLOSED, LOADS, Measures, RECORDED};
-use super::confirm::Rounds;
+use super::cgroups;
+use super::confirm::{Rounds, Verdict};
 use super::document::document;
 use super::host::{Step, steps};
 use super::matter::{Share, shares};
@@ -16,7 +19,7 @@ use super::pauses::{Paused, Pauses};
 use super::pieces::Pieces;
 use super::search::{Search, Searched};
 use super::space::{Candidate, Setup};
-use super::spec::{ANY_DEVICE, AdviseSpec, is_device_name};
+use super::spec::{ANY_DEVICE, AdviseSpec, Bound, is_device_name};
 use ioweir_lab::compare::{Goal, reason_between};
 use ioweir_lab::document::{Document, Origin, TraceMeta};
 use ioweir_lab::gate::{Evidence, Judgement, Witness, judge, words};
@@ -54,6 +57,8 @@ pub(super) struct Report<'a> {
     pub(super) choice: usize,
     pub(super) front: Vec<FrontPoint>,
     pub(super) steps: Vec<Step>,
+    /// The best that only the server has beside a choice that Linux has, or the other way round, with its lines.
+    pub(super) beside: Option<(usize, Vec<Step>)>,
     /// Why the choice is better.
     pub(super) reason: Option<String>,
     /// The think time of the streams, if the trace shows it.
@@ -176,8 +181,15 @@ impl AdviseSpec {
         let loads = self.loads(pieces.streams, think);
         let witness = pieces.witness();
         let who = pieces.who((self.goal, self.of.as_deref()), &witness)?;
+        if self.cgroups && who.named_streams().is_none() {
+            let expected = "--of with the name of a stream, which is to be protected from all others";
+            return Err(RunError::Value(format!(
+                "cgroups are to be tried, and nobody is named\n  expected: {expected}"
+            )));
+        }
+        let tenants = Arc::new(cgroups::tenants(&who, &pieces));
         let (device_name, lenient) = (self.device.clone(), self.lenient);
-        let bench = Bench { base, device_name, loads, lenient, who: &who, progress };
+        let bench = Bench { base, device_name, loads, lenient, who: &who, tenants, progress };
         let error = own_error(&bench, &pieces, &leave, self.seed)?;
         let search = Search {
             bench: &bench,
@@ -190,7 +202,10 @@ impl AdviseSpec {
             plain: &plain,
         };
         let searched = search.run()?;
-        let candidates = finalists(&leave, &plain, &searched);
+        let mut candidates = finalists(&leave, &plain, &searched);
+        if self.cgroups {
+            candidates.extend(cgroups::ways(self, &bench, &pieces, &leave)?);
+        }
         progress.started(searched.runs + self.runs_of(candidates.len()));
         let draw = |seed: u64| {
             let device = &bench.base.device;
@@ -200,13 +215,22 @@ impl AdviseSpec {
         let outside = calibration.as_ref().map_or_else(Vec::new, |known| known.range.outside(&seen(&pieces)));
         let about = (&witness, pieces.folded, is_generated);
         let judgement = self.judgement(&standing, &bench, (about, files), outside)?;
-        let choice = rounds.choice(self.goal, self.bound);
+        let choice = match self.bound {
+            Some(bound) if self.cgroups => rounds.cheapest(self.goal, bound),
+            bound => rounds.choice(self.goal, bound),
+        };
         let pauses = Pauses { bench: &bench, think, goal: self.goal, seed: self.seed, rounds: self.rounds };
         let pauses = pauses.run(&rounds.candidates, choice, &pieces.unseen(true), &draw)?;
         let front = front(&bench, &pieces, &rounds.candidates, &searched, self.seed)?;
         let reason = if choice == 0 { None } else { self.reason(&bench, &pieces, &rounds, choice)? };
         let is_set = choice > 0 && judgement.recommends();
-        let steps = if is_set { steps(&rounds.candidates[choice], &leave, &bench.base, self) } else { Vec::new() };
+        let of = |at: usize| match &rounds.candidates[at] {
+            candidate if candidate.cgroups.is_some() => cgroups::lines(candidate, &leave, self),
+            candidate => steps(candidate, &leave, &bench.base, self),
+        };
+        let other = other_side(&rounds, choice, (self.goal, self.bound)).filter(|_| is_set && self.cgroups);
+        let beside = other.map(|at| (at, of(at)));
+        let steps = if is_set { of(choice) } else { Vec::new() };
         Ok(Report {
             spec: self,
             loads,
@@ -220,6 +244,7 @@ impl AdviseSpec {
             choice,
             front,
             steps,
+            beside,
             reason,
             think,
             pauses,
@@ -334,6 +359,14 @@ fn finalists(leave: &Candidate, plain: &[Candidate], searched: &Searched) -> Vec
     // Of equal candidates the one that changes less comes first, whatever the order in which they were found.
     chosen.sort_by_key(|candidate| (candidate.changes(), candidate.to_string()));
     std::iter::once(leave.clone()).chain(chosen).collect()
+}
+
+/// The best of what is shown to be better on the other side than the choice, of Linux's and of the server's.
+fn other_side(rounds: &Rounds, choice: usize, (goal, bound): (Goal, Option<Bound>)) -> Option<usize> {
+    let is_served = |at: usize| rounds.candidates[at].only_served();
+    let better = (1..rounds.candidates.len()).filter(|at| rounds.verdict(*at, goal, bound) == Verdict::Better);
+    let value = |at: &usize| rounds.over_both(*at, goal).mean;
+    better.filter(|at| is_served(*at) != is_served(choice)).min_by(|one, other| value(one).total_cmp(&value(other)))
 }
 
 /// Throughput against the p99 of reads in the closed loop; empty if the trace has no reads.

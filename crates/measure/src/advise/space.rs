@@ -7,6 +7,7 @@ use ioweir_core::QueueLimits;
 use ioweir_core::policy::{LinuxFile, PAIR, Parameter, Search, Unit};
 use ioweir_device::{DeviceSpec, Placement, ReadAhead};
 
+use super::cgroups::{Cgroups, Way};
 use super::levels::{levels, powers_of_two};
 
 /// Where the host sets something, from `/sys/block/DEVICE`, or by a command of its own.
@@ -164,12 +165,17 @@ fn cache_size(device: &DeviceSpec) -> Option<u64> {
 pub(super) struct Candidate {
     pub(super) scheduler: SchedulerChoice,
     /// The value of each of [`KNOBS`], or `None` to leave it as it is.
-    knobs: Vec<Option<u64>>,
+    pub(super) knobs: Vec<Option<u64>>,
+    /// Shares of cgroups, if some streams are to be protected from the others.
+    pub(super) cgroups: Option<Cgroups>,
 }
 
 impl fmt::Display for Candidate {
     /// The scheduler as the command line takes it, and the knobs that are set.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(cgroups) = &self.cgroups {
+            return write!(out, "{cgroups}");
+        }
         write!(out, "{}", self.scheduler)?;
         self.set().try_for_each(|(knob, value)| write!(out, ", {} {}", knob.name, format_value(knob.unit, value)))
     }
@@ -178,7 +184,7 @@ impl fmt::Display for Candidate {
 impl Candidate {
     /// A scheduler as it is written, with every knob left as it is.
     pub(super) fn of(scheduler: SchedulerChoice) -> Self {
-        Self { scheduler, knobs: vec![None; KNOBS.len()] }
+        Self { scheduler, knobs: vec![None; KNOBS.len()], cgroups: None }
     }
 
     /// The knobs that are set, with their values.
@@ -198,6 +204,14 @@ impl Candidate {
         self.scheduler.row.linux.filter(|_| self.scheduler.below.is_none())
     }
 
+    /// Whether the host's Linux lacks it, so that the block server is needed.
+    pub(super) fn only_served(&self) -> bool {
+        match &self.cgroups {
+            Some(cgroups) => cgroups.way == Way::Server,
+            None => self.linux().is_none(),
+        }
+    }
+
     /// The scheduler's parameters with files in Linux, and their values.
     pub(super) fn linux_files(&self) -> impl Iterator<Item = (LinuxFile, &'static Parameter, u64)> {
         let choice = self.scheduler;
@@ -215,6 +229,9 @@ impl Candidate {
 
     /// The scheduler's name without parameters.
     pub(super) fn family(&self) -> String {
+        if let Some(cgroups) = &self.cgroups {
+            return cgroups.way.name().into();
+        }
         family(&self.scheduler)
     }
 }

@@ -59,6 +59,9 @@ keys! {
             => Flag::new("scheduler", "NAME[:PARAMETER=VALUE...],...", FlagForm::Texts).under(TRIED),
         /// choose among every elevator, and pairs of sfq above those of Linux; most of them only `ioweir serve` has
         all: bool = (false) => Flag::switch("all", true).under(TRIED).excluding("scheduler"),
+        /// try Linux's I/O controllers and the server's weights, too, with the requests of --of, which names a stream, in one cgroup and all
+        /// others in another
+        cgroups: bool = (false) => Flag::switch("cgroups", true).under(TRIED),
         /// open load: recorded, or x10 for ten times as fast
         load: Load = (Load::RECORDED) => Flag::new("load", "LOAD", FlagForm::Text).under(TRIED),
         /// requests that each stream keeps outstanding in the closed loop; as many as give 16 together if absent
@@ -179,7 +182,7 @@ pub(super) fn is_device_name(name: &str) -> bool {
 /// asks the simulator's device, which no host can; `noop` is `none` by its old name.
 fn every_scheduler() -> Vec<SchedulerChoice> {
     let is_usable = |name: &str| !["sptf", "noop"].contains(&name);
-    let alone = POLICIES.iter().filter(|row| !row.knows_shares && !row.places && is_usable(row.name));
+    let alone = POLICIES.iter().filter(|row| !row.has_clients() && !row.places && is_usable(row.name));
     let pairs = LINUX.into_iter().filter_map(|name| format!("sfq+{name}").parse().ok());
     alone.map(SchedulerChoice::of).chain(pairs).collect()
 }

@@ -4,12 +4,14 @@
 use std::fmt::Write as _;
 
 use ioweir_core::policy::Policy;
+use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, Operation};
 use ioweir_trace::{Names, Record};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::bench::{Bench, LOADS, Measure, Measures};
+use super::cgroups::{Cgroups, Way};
 use super::confirm::{Rounds, Verdict};
 use super::host::steps;
 use super::own_error::own_error;
@@ -358,6 +360,7 @@ fn model_has_no_error_on_its_own_trace() {
         device_name: device.into(),
         loads: [ioweir_lab::sim::Load::RECORDED; LOADS],
         lenient: false,
+        tenants: std::sync::Arc::default(),
         progress: &Silent,
     };
     let recorded = Candidate::of("bfq".parse().expect("a scheduler"));
@@ -457,4 +460,116 @@ fn advice_states_its_think_time_and_tries_others() {
     assert!(times.iter().all(|time| time["is_traced"] == false), "the trace has no latencies");
     let text = rendered(&AdviseSpec { schedulers: schedulers(&["none", "bfq"]), ..spec(&trace, "hdd") }, "txt");
     assert!(text.contains("does not show how long its streams think"), "{text}");
+}
+
+#[test]
+fn cgroups_protect_a_stream_from_all_others() {
+    let trace = scrubbed();
+    let spec = AdviseSpec {
+        event: ioweir_trace::Event::Insert,
+        schedulers: schedulers(&["none"]),
+        recorded_under: "none".parse().ok(),
+        goal: Goal::Mean,
+        of: Some("db".into()),
+        cgroups: true,
+        host_device: "sda".into(),
+        ..spec(&trace, "hdd")
+    };
+    let json = checked(&spec);
+    let rows = json["candidates"].as_array().expect("a list");
+    let named = |way: &str| {
+        rows.iter().find(|row| row["candidate"].as_str().is_some_and(|name| name.starts_with(way))).expect(way)
+    };
+    for way in ["io.max", "io.latency", "io.cost", "bfq weight", "ioweir serve"] {
+        assert!(named(way)["scheduler"].is_string() && named(way)["throughput_share"].is_number(), "{way}");
+    }
+    // A scrub that may do a part of what it does delays the database less, and gets less.
+    let limited = named("io.max");
+    assert!(limited["both"]["high"].as_f64() < Some(0.0), "{limited}");
+    assert!(limited["throughput_share"].as_f64() < Some(0.95), "{limited}");
+    assert!(named("ioweir serve")["both"]["mean"].as_f64() < Some(0.0));
+    let step = |key: &str, step: &str| json[key].as_array().expect("a list").iter().any(|line| line["step"] == step);
+    assert!(step("steps", "apply") || step("steps", "only with ioweir serve"), "{}", json["steps"]);
+    assert!(
+        step("steps_instead", "apply") || step("steps_instead", "only with ioweir serve"),
+        "{}",
+        json["steps_instead"]
+    );
+    let text = rendered(&spec, "txt");
+    assert!(text.contains("Ways to protect db") && text.contains("Instead, the "), "{text}");
+    let error = AdviseSpec { of: None, ..spec }.run(&origin(), &Silent).expect_err("nobody is protected").to_string();
+    assert!(error.contains("--of with the name of a stream"), "{error}");
+}
+
+#[test]
+fn bound_takes_the_cheapest_way_that_keeps_it() {
+    let candidates: Vec<Candidate> =
+        ["none", "kyber", "bfq"].iter().map(|name| Candidate::of(name.parse().expect("a scheduler"))).collect();
+    let run = |seconds: f64, throughput: f64| {
+        let mut measure = made(seconds);
+        measure.throughput = throughput;
+        [measure; LOADS]
+    };
+    let rounds = |leave: f64| {
+        Rounds::made(candidates.clone(), vec![vec![run(leave, 100.0), run(20.0, 90.0), run(5.0, 50.0)]; 6])
+    };
+    let bound = |text: &str| text.parse::<Bound>().expect("a bound");
+    assert_eq!(rounds(100.0).cheapest(Goal::Mean, bound("mean=25s")), 1, "the one with more throughput");
+    assert_eq!(rounds(100.0).cheapest(Goal::Mean, bound("mean=10s")), 2, "the only one that keeps it");
+    assert_eq!(rounds(100.0).cheapest(Goal::Mean, bound("mean=1s")), 0, "none keeps it");
+    assert_eq!(rounds(24.0).cheapest(Goal::Mean, bound("mean=25s")), 0, "it is kept as it is");
+}
+
+#[test]
+fn lines_of_cgroups_are_undone() {
+    let spec = AdviseSpec { host_device: "sda".into(), device: "hdd".into(), ..AdviseSpec::default() };
+    let leave = Candidate::of("mq-deadline".parse().expect("a scheduler"));
+    let usual = Share::weighted(100);
+    let limited = Share { reads_per_second: 40, writes_per_second: 7, ..usual };
+    let target = Share { latency: Nanos(2_500_000), ..usual };
+    let lines = |way: Way, scheduler: &str, shares: [Share; 2]| -> Vec<String> {
+        let scheduler = scheduler.parse().expect("a scheduler");
+        let candidate = Candidate { cgroups: Some(Cgroups { way, shares }), ..Candidate::of(scheduler) };
+        let lines = super::cgroups::lines(&candidate, &leave, &spec);
+        let changes = lines.into_iter().filter(|step| ["apply", "undo", "only with ioweir serve"].contains(&step.step));
+        changes.map(|step| format!("{}: {}", step.step, step.line)).collect()
+    };
+    assert_eq!(
+        lines(Way::Max, "io-max", [usual, limited]),
+        [
+            "apply: echo \"$DEV riops=40 wiops=7\" > $OTHERS/io.max",
+            "undo: echo \"$DEV riops=max wiops=max\" > $OTHERS/io.max"
+        ]
+    );
+    assert_eq!(
+        lines(Way::Latency, "io-latency", [target, usual]),
+        [
+            "apply: echo \"$DEV target=2500\" > $PROTECTED/io.latency",
+            "undo: echo \"$DEV target=0\" > $PROTECTED/io.latency"
+        ]
+    );
+    let cost = "io-cost:rbps=9:rseqiops=8:rrandiops=7:wbps=6:wseqiops=5:wrandiops=4:max=90";
+    assert_eq!(
+        lines(Way::Cost, cost, [Share::weighted(800), usual]),
+        [
+            "apply: echo \"$DEV ctrl=user model=linear rbps=9 rseqiops=8 rrandiops=7 wbps=6 wseqiops=5 wrandiops=4\" > \
+             /sys/fs/cgroup/io.cost.model",
+            "apply: echo \"$DEV enable=1 ctrl=user rpct=0.00 wpct=0.00 min=1.00 max=90.00\" > /sys/fs/cgroup/io.cost.qos",
+            "apply: echo 800 > $PROTECTED/io.weight",
+            "undo: echo 100 > $PROTECTED/io.weight",
+            "undo: echo \"$DEV enable=0\" > /sys/fs/cgroup/io.cost.qos",
+            "undo: echo \"$DEV ctrl=auto\" > /sys/fs/cgroup/io.cost.model",
+        ]
+    );
+    assert_eq!(
+        lines(Way::Bfq, "bfq-groups", [Share::weighted(500), usual]),
+        [
+            "apply: echo bfq > /sys/block/sda/queue/scheduler",
+            "apply: echo 500 > $PROTECTED/io.bfq.weight",
+            "undo: echo 100 > $PROTECTED/io.bfq.weight",
+            "undo: echo mq-deadline > /sys/block/sda/queue/scheduler",
+        ]
+    );
+    let served = lines(Way::Server, "sfq+mq-deadline", [Share::weighted(800), usual]);
+    assert!(served[1].contains("weight = 800") && served.len() == 3, "{served:?}");
 }

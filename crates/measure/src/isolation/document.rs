@@ -1,6 +1,6 @@
 //! A scorecard as a document: the advice, a line for each scheduler, the tests one by one, and protection against throughput as curves.
 
-use ioweir_config::format_count;
+use ioweir_config::{SchedulerChoice, format_count};
 use serde_json::json;
 
 use super::advice::Advice;
@@ -174,6 +174,13 @@ fn trade_off(scores: &[Score], slowdown: u32) -> Drawing {
     Drawing::new("Protection against throughput", text, vec![chart])
 }
 
+/// Whether a scheduler is io-cost without latencies that slow the device, or a cap.
+fn has_no_qos(choice: &SchedulerChoice) -> bool {
+    let is_default =
+        |name: &str| choice.row.get(&choice.settings, name) == choice.row.get(&choice.row.defaults(), name);
+    choice.row.name == "io-cost" && ["rpct", "wpct", "max"].into_iter().all(is_default)
+}
+
 fn facts(spec: &ScorecardSpec, loads: &Loads) -> Vec<(String, String)> {
     let settings = |strength: Strength| {
         let [first, others] = strength.priorities();
@@ -207,6 +214,13 @@ fn facts(spec: &ScorecardSpec, loads: &Loads) -> Vec<(String, String)> {
         "limits in tests of fairness".into(),
         "io-max limits each tenant to its share of what its requests have alone".into(),
     ));
+    if spec.schedulers.iter().any(has_no_qos) {
+        let text = format!(
+            "not searched for this device, so that weights may not hold: `ioweir qos {} --p99 TIME` does that",
+            spec.device
+        );
+        facts.push(("io-cost's qos".into(), text));
+    }
     facts
 }
 
