@@ -76,7 +76,7 @@ outside of cgroups only, since a cgroup is best-effort.",
     form: Form::Grouped,
 };
 
-/// Those of bfq, and the places for clients and groups.
+/// The number of parameters with cgroups: those of bfq, and the places for clients and groups.
 pub(super) const GROUPED_PARAMETERS: usize = PARAMETERS.len() + 2;
 
 const PARAMETERS: [Parameter; 9] = [
