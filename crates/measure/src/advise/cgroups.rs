@@ -172,13 +172,16 @@ fn scheduler(way: Way, bench: &Bench<'_>, leave: &Candidate) -> Result<Scheduler
     Ok(choice)
 }
 
-/// The best setting of each way, on the half of the trace that the search sees.
+/// The best setting of each way, on the half of the trace that the search sees; none where no cgroups are tried.
 pub(super) fn ways(
     spec: &AdviseSpec,
     bench: &Bench<'_>,
     pieces: &Pieces,
     leave: &Candidate,
 ) -> Result<Vec<Candidate>, RunError> {
+    if !spec.cgroups {
+        return Ok(Vec::new());
+    }
     let seen = pieces.seen(Pieces::SEEN);
     let present = bench.measure(&[leave], &seen, spec.seed)?.swap_remove(0);
     let others = Others::of(bench.who, pieces, &present);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use ioweir_core::tenant::GroupId;
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
-use ioweir_device::calibration::Observed;
+use ioweir_device::calibration::{Calibration, Observed};
 use ioweir_device::{DeviceFile, DeviceSpec, Standing};
 use ioweir_trace::{Event, ReadOptions, Record, TraceError};
 use serde_json::Value;
@@ -20,7 +21,7 @@ use super::pieces::Pieces;
 use super::search::{Search, Searched};
 use super::space::{Candidate, Setup};
 use super::spec::{ANY_DEVICE, AdviseSpec, Bound, is_device_name};
-use ioweir_lab::compare::{Goal, reason_between};
+use ioweir_lab::compare::{Goal, Who, reason_between};
 use ioweir_lab::document::{Document, Origin, TraceMeta};
 use ioweir_lab::gate::{Evidence, Judgement, Witness, judge, words};
 use ioweir_lab::run::{MIX_PREFIX, Progress, RunError, TraceFiles};
@@ -37,6 +38,9 @@ const TUNED_MAX: usize = 3;
 const FRONT_MAX: usize = 16;
 /// The most requests that a queue may be said to hold.
 const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
+
+/// A candidate's place, with its lines.
+type Beside = (usize, Vec<Step>);
 
 /// The results that advice is made from.
 pub(super) struct Report<'a> {
@@ -58,7 +62,7 @@ pub(super) struct Report<'a> {
     pub(super) front: Vec<FrontPoint>,
     pub(super) steps: Vec<Step>,
     /// The best that only the server has beside a choice that Linux has, or the other way round, with its lines.
-    pub(super) beside: Option<(usize, Vec<Step>)>,
+    pub(super) beside: Option<Beside>,
     /// Why the choice is better.
     pub(super) reason: Option<String>,
     /// The think time of the streams, if the trace shows it.
@@ -181,13 +185,7 @@ impl AdviseSpec {
         let loads = self.loads(pieces.streams, think);
         let witness = pieces.witness();
         let who = pieces.who((self.goal, self.of.as_deref()), &witness)?;
-        if self.cgroups && who.named_streams().is_none() {
-            let expected = "--of with the name of a stream, which is to be protected from all others";
-            return Err(RunError::Value(format!(
-                "cgroups are to be tried, and nobody is named\n  expected: {expected}"
-            )));
-        }
-        let tenants = Arc::new(cgroups::tenants(&who, &pieces));
+        let tenants = self.tenants(&who, &pieces)?;
         let (device_name, lenient) = (self.device.clone(), self.lenient);
         let bench = Bench { base, device_name, loads, lenient, who: &who, tenants, progress };
         let error = own_error(&bench, &pieces, &leave, self.seed)?;
@@ -203,34 +201,20 @@ impl AdviseSpec {
         };
         let searched = search.run()?;
         let mut candidates = finalists(&leave, &plain, &searched);
-        if self.cgroups {
-            candidates.extend(cgroups::ways(self, &bench, &pieces, &leave)?);
-        }
+        candidates.extend(cgroups::ways(self, &bench, &pieces, &leave)?);
         progress.started(searched.runs + self.runs_of(candidates.len()));
-        let draw = |seed: u64| {
-            let device = &bench.base.device;
-            calibration.as_ref().map_or_else(|| device.clone(), |calibration| calibration.draw(device, seed))
-        };
+        let draw = |seed: u64| drawn(calibration.as_ref(), &bench.base.device, seed);
         let rounds = Rounds::run(&bench, candidates, &pieces.unseen(true), self.seed, self.rounds, &draw)?;
         let outside = calibration.as_ref().map_or_else(Vec::new, |known| known.range.outside(&seen(&pieces)));
         let about = (&witness, pieces.folded, is_generated);
         let judgement = self.judgement(&standing, &bench, (about, files), outside)?;
-        let choice = match self.bound {
-            Some(bound) if self.cgroups => rounds.cheapest(self.goal, bound),
-            bound => rounds.choice(self.goal, bound),
-        };
+        let choice = self.choice(&rounds);
         let pauses = Pauses { bench: &bench, think, goal: self.goal, seed: self.seed, rounds: self.rounds };
         let pauses = pauses.run(&rounds.candidates, choice, &pieces.unseen(true), &draw)?;
         let front = front(&bench, &pieces, &rounds.candidates, &searched, self.seed)?;
         let reason = if choice == 0 { None } else { self.reason(&bench, &pieces, &rounds, choice)? };
-        let is_set = choice > 0 && judgement.recommends();
-        let of = |at: usize| match &rounds.candidates[at] {
-            candidate if candidate.cgroups.is_some() => cgroups::lines(candidate, &leave, self),
-            candidate => steps(candidate, &leave, &bench.base, self),
-        };
-        let other = other_side(&rounds, choice, (self.goal, self.bound)).filter(|_| is_set && self.cgroups);
-        let beside = other.map(|at| (at, of(at)));
-        let steps = if is_set { of(choice) } else { Vec::new() };
+        let set = Some(choice).filter(|choice| *choice > 0 && judgement.recommends());
+        let (steps, beside) = set.map_or_else(Default::default, |at| self.lines(&rounds, at, (&leave, &bench.base)));
         Ok(Report {
             spec: self,
             loads,
@@ -254,6 +238,40 @@ impl AdviseSpec {
             base: bench.base,
             pieces,
         })
+    }
+
+    /// The cgroup of each stream; nobody's where no cgroups are tried.
+    fn tenants(&self, who: &Who, pieces: &Pieces) -> Result<Arc<Vec<GroupId>>, RunError> {
+        if self.cgroups && who.named_streams().is_none() {
+            let expected = "--of with the name of a stream, which is to be protected from all others";
+            return Err(RunError::Value(format!(
+                "cgroups are to be tried, and nobody is named\n  expected: {expected}"
+            )));
+        }
+        Ok(Arc::new(cgroups::tenants(who, pieces)))
+    }
+
+    /// The place of the candidate to recommend.
+    fn choice(&self, rounds: &Rounds) -> usize {
+        match self.bound {
+            Some(bound) if self.cgroups => rounds.cheapest(self.goal, bound),
+            bound => rounds.choice(self.goal, bound),
+        }
+    }
+
+    /// The lines for the choice, and for the best on the other side, of Linux's and of the server's.
+    fn lines(
+        &self,
+        rounds: &Rounds,
+        choice: usize,
+        (leave, base): (&Candidate, &Setup),
+    ) -> (Vec<Step>, Option<Beside>) {
+        let of = |at: usize| match &rounds.candidates[at] {
+            candidate if candidate.cgroups.is_some() => cgroups::lines(candidate, leave, self),
+            candidate => steps(candidate, leave, base, self),
+        };
+        let other = other_side(rounds, choice, (self.goal, self.bound)).filter(|_| self.cgroups);
+        (of(choice), other.map(|at| (at, of(at))))
     }
 
     /// The open load, and a closed loop of so many streams that think so long.
@@ -332,6 +350,11 @@ impl Report<'_> {
             _ => goal.noun().into(),
         }
     }
+}
+
+/// A device that explains the calibration nearly as well; the device itself where there is none.
+fn drawn(calibration: Option<&Calibration>, device: &DeviceSpec, seed: u64) -> DeviceSpec {
+    calibration.map_or_else(|| device.clone(), |calibration| calibration.draw(device, seed))
 }
 
 /// The range of the requests that were kept.
