@@ -110,7 +110,10 @@ impl Controller {
         target.places[device] = opened.places();
         let exports = Exports::of(&spec, &target.places)?;
         self.0.engines.put_back(device, opened, &exports.list).map_err(words)?;
-        self.become_target(&mut running, target, |_| Ok(()))?;
+        if let Err(problem) = self.become_target(&mut running, target, |_| Ok(())) {
+            // Otherwise nobody could open the device again: it would be open, without exports.
+            return Err(self.0.engines.leave_out(device, &problem).map_or_else(words, |()| problem));
+        }
         drop(running);
         let name = &spec.device[device].name;
         let event = Event { device: Some(name), ..Event::new(EventKind::DeviceOpened, &description) };

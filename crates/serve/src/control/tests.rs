@@ -27,11 +27,14 @@ struct Silent {
     seconds: AtomicU64,
     answers_left: AtomicU64,
     commands: Mutex<Receiver<Command>>,
+    /// The number of devices that were opened.
+    opened: Arc<AtomicU64>,
 }
 
 impl Host for Silent {
-    fn open(&self, _spec: &Spec, _devices: Range<usize>, _: Option<Capture>) -> Vec<Result<Opened, ServeError>> {
-        Vec::new()
+    fn open(&self, _spec: &Spec, devices: Range<usize>, _: Option<Capture>) -> Vec<Result<Opened, ServeError>> {
+        self.opened.fetch_add(devices.len() as u64, Ordering::Relaxed);
+        devices.map(|_| Ok(opened().0)).collect()
     }
 
     fn now(&self) -> Nanos {
@@ -80,37 +83,55 @@ impl Run for Idle {
     }
 }
 
-/// Asks for the removal of export `b`, of a device whose engine answers so many times, and returns the result and the hidden exports.
-fn remove_export_from(answers: u64) -> (Result<Vec<String>, String>, Vec<usize>) {
-    let text = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
-                [[export]]\nname = \"a\"\ndevice = \"d\"\n[[export]]\nname = \"b\"\ndevice = \"d\"\n";
-    let spec = Spec::parse("a.toml", text).unwrap_or_else(|error| panic!("{error}"));
+/// An engine of a device of 1 MiB, with the commands that it receives.
+fn opened() -> (Opened, Receiver<Command>) {
     let (handle, commands) = Handle::new().unwrap();
     let shape = Shape { size_bytes: 1 << 20, ..Shape::default() };
     let facts = Facts { handle, shape, description: String::new(), volumes: None };
-    let opened = vec![Opened::new(facts, Box::new(Idle))];
-    let places: Vec<Places> = opened.iter().map(Opened::places).collect();
-    let handles: Vec<Handle> = opened.iter().map(Opened::handle).collect();
+    (Opened::new(facts, Box::new(Idle)), commands)
+}
+
+/// A controller of two devices, of which the second one cannot be opened. The engine of the first one answers so many times.
+fn controller(answers: u64) -> (Controller, Arc<Tunables>, Arc<AtomicU64>) {
+    let device = |name: &str| format!("[[device]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1MiB\"\n");
+    let export = |name: &str, device: &str| format!("[[export]]\nname = \"{name}\"\ndevice = \"{device}\"\n");
+    let text = [device("d"), device("e"), export("a", "d"), export("b", "d"), export("c", "e")].concat();
+    let spec = Spec::parse("a.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let (first, commands) = opened();
+    let all = vec![first, Opened::failed("no such file".into()).unwrap()];
+    let places: Vec<Places> = all.iter().map(Opened::places).collect();
+    let handles: Vec<Handle> = all.iter().map(Opened::handle).collect();
     let exports = Exports::of(&spec, &places).unwrap();
     let tunables = Arc::new(Tunables::new(&spec.server, None, Catalog::new(&spec, exports, &handles)));
-    let (seconds, answers_left) = (AtomicU64::new(0), AtomicU64::new(answers));
-    let engines = Engines::new(Box::new(Silent { seconds, answers_left, commands: Mutex::new(commands) }));
-    engines.keep(opened);
+    let (seconds, answers_left, commands) = (AtomicU64::new(0), AtomicU64::new(answers), Mutex::new(commands));
+    let opened = Arc::new(AtomicU64::new(0));
+    let engines = Engines::new(Box::new(Silent { seconds, answers_left, commands, opened: Arc::clone(&opened) }));
+    engines.keep(all);
     let parts = (engines, places);
     let controller = Controller::new(spec, parts, Arc::clone(&tunables), Log::default(), MachineClock::new());
-    let removed = controller.remove_export("b", false);
-    (removed, tunables.catalog().exports.absent.clone())
+    (controller, tunables, opened)
 }
 
 #[test]
 fn exports_that_cannot_be_removed_are_shown_again() {
     // The engine stands still from the beginning, or once it has said that the export has no clients.
-    for answers in 0..2 {
-        let (removed, absent) = remove_export_from(answers);
-        let refusal = removed.unwrap_err();
+    for answers in 0..3 {
+        let (controller, tunables, _) = controller(answers);
+        let refusal = controller.remove_export("b", false).unwrap_err();
         assert!(refusal.contains("does not answer"), "{refusal}");
-        assert!(absent.is_empty(), "{answers} answers: it is shown as before");
+        assert_eq!(tunables.catalog().exports.absent, [2], "{answers} answers: it is shown as before");
     }
-    let (removed, absent) = remove_export_from(2);
-    assert_eq!((removed, absent), (Ok(vec!["export.b is removed".to_string()]), vec![1]));
+    let (controller, tunables, _) = controller(3);
+    assert_eq!(controller.remove_export("b", false), Ok(vec!["export.b is removed".to_string()]));
+    assert_eq!(tunables.catalog().exports.absent, [1, 2]);
+}
+
+#[test]
+fn devices_beside_silent_ones_can_be_opened_later() {
+    let (controller, tunables, opened) = controller(0);
+    for tries in 1..3 {
+        let refusal = controller.reopen("e").unwrap_err();
+        assert!(refusal.contains("device d does not answer"), "{refusal}");
+        assert_eq!((opened.load(Ordering::Relaxed), &tunables.catalog().exports.absent[..]), (tries, &[2][..]));
+    }
 }

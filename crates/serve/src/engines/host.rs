@@ -101,7 +101,7 @@ impl Opened {
     }
 
     /// The row of a device that cannot be opened.
-    pub(super) fn failed(trouble: String) -> Result<Self, ServeError> {
+    pub(crate) fn failed(trouble: String) -> Result<Self, ServeError> {
         let (handle, _) = Handle::new().map_err(|error| failed("no descriptors are left", &error))?;
         let (shape, description) = (Shape::default(), format!("cannot be opened: {trouble}"));
         let facts = Facts { handle, shape, description, volumes: None };

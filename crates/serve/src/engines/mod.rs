@@ -175,6 +175,13 @@ impl Engines {
         Ok(())
     }
 
+    /// Ends the engine of a device that was put back and that no client can reach: the device is as it was before.
+    pub(crate) fn leave_out(&self, device: usize, problem: &str) -> Result<(), ServeError> {
+        let failed = Row::new(Opened::failed(problem.into())?);
+        let row = self.rows().all.get_mut(device).map(|row| std::mem::replace(row, failed));
+        row.and_then(|row| row.run).map_or(Ok(()), Run::end)
+    }
+
     /// Why a device is not open, if it is not.
     pub(crate) fn trouble(&self, device: usize) -> Option<String> {
         self.rows().all.get(device)?.trouble.clone()
