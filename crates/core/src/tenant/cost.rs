@@ -58,7 +58,7 @@ impl CostModel {
 const MEAN_SHIFT: u32 = 3;
 
 /// The cost of discards and flushes in sectors, learnt from the time from dispatch to completion: as many sectors as requests
-/// with data have on average, for each of their average times. Nothing is learnt before the first discard or flush.
+/// with data have on average, for each of their average times. Nothing is learnt before the first request with data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dataless {
     /// Mean times of discards and of flushes in nanoseconds; zero if none has been seen.
@@ -74,11 +74,8 @@ impl Dataless {
     /// The longest time that counts: 17 seconds.
     const NANOS_MAX: u64 = 1 << 34;
 
-    /// The longest time of the first discard or flush that counts: 134 ms, which is more than a healthy disk takes.
-    const FIRST_NANOS_MAX: u64 = 1 << 27;
-
-    /// A later time counts at most 16 times the mean. A client whose flush met an outage of the device does not pay for the
-    /// outage; where flushes stay slow, the mean follows within a few of them.
+    /// A time counts at most 16 times the mean, the first one at most 16 times the mean of requests with data. A client whose
+    /// flush met an outage of the device does not pay for the outage; where flushes are slow, the mean follows within a few of them.
     const OUTLIER_SHIFT: u32 = 4;
 
     /// The expected cost of a discard or flush; at least one.
@@ -104,7 +101,7 @@ impl Dataless {
             Operation::Discard | Operation::Flush => {
                 let mean = &mut self.nanos[usize::from(request.operation == Operation::Flush)];
                 *mean = match *mean {
-                    0 => nanos.min(Self::FIRST_NANOS_MAX),
+                    0 => nanos.min(self.data_nanos >> MEAN_SHIFT << Self::OUTLIER_SHIFT),
                     known => known - (known >> MEAN_SHIFT) + (nanos.min(known << Self::OUTLIER_SHIFT) >> MEAN_SHIFT),
                 };
             }
