@@ -21,6 +21,8 @@ pub enum Canary {
     StoppedClock,
     /// The server scrubs less often than the checker expects.
     OtherPeriod,
+    /// The server takes services for no idle classes, and the checker does.
+    OtherIdleDepth,
     /// Clients get errors of a tier that only holds copies.
     HeardCopies,
     /// Exports that were removed are still shown to clients.
@@ -50,6 +52,7 @@ impl Canary {
         Self::OtherReservations,
         Self::StoppedClock,
         Self::OtherPeriod,
+        Self::OtherIdleDepth,
         Self::HeardCopies,
         Self::ShownExport,
         Self::UnwipedVolume,
@@ -68,7 +71,7 @@ impl Canary {
             Self::LyingFlushes | Self::LostVolume => Promise::Durable,
             Self::HiddenFailure => Promise::FailedStays,
             Self::OtherLimit | Self::OtherWeights | Self::OtherReservations | Self::StoppedClock => Promise::Shares,
-            Self::OtherPeriod => Promise::Services,
+            Self::OtherPeriod | Self::OtherIdleDepth => Promise::Services,
             Self::SwallowedReads | Self::SharedStall => Promise::Waits,
             Self::ForgottenAnswer => Promise::Metrics,
             Self::SecondAnswer | Self::HeardCopies | Self::ShownExport => Promise::Protocol,
@@ -87,6 +90,7 @@ impl Canary {
             Self::OtherReservations => "other-reservations",
             Self::StoppedClock => "stopped-clock",
             Self::OtherPeriod => "other-period",
+            Self::OtherIdleDepth => "other-idle-depth",
             Self::HeardCopies => "heard-copies",
             Self::ShownExport => "shown-export",
             Self::UnwipedVolume => "unwiped-volume",

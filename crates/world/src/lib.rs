@@ -23,6 +23,7 @@ mod devices;
 pub mod disk;
 pub(crate) mod file;
 pub mod history;
+mod idle;
 mod kept;
 mod operator;
 mod passes;

@@ -37,7 +37,7 @@ promises! {
     FailedStays = "failed-stays-failed";
     /// limits hold in every window, and classes that ask all the time are served by their weights and reservations
     Shares = "shares";
-    /// a scrub reads everything once in each period, whatever the clock says
+    /// a scrub reads everything once in each period, whatever the clock says, and an idle class starts nothing beside clients
     Services = "services";
     /// every request is answered in time, also while another device's engine stands still, and nothing is left over when nothing is asked
     Waits = "no-endless-wait";

@@ -363,6 +363,7 @@ impl World {
         self.read_reports();
         if let Some(side) = self.up.as_mut().and_then(|up| up.side(device)) {
             self.verdict.add(side.shares.take());
+            self.verdict.add(side.idle.take());
         }
         true
     }

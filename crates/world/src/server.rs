@@ -125,10 +125,18 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
             text += &share(random, scheduler, name);
         }
     }
+    // Other draws follow as they did before services had these keys.
+    let mut own = random.fork(11);
     for kind in services(backing) {
         text += &format!("[service.{kind}]\ndevice = \"d\"\nkind = \"{kind}\"\ndefault = \"run\"\n");
         if *kind == "scrub" {
             text += &format!("every = \"{}s\"\n", random.one_of(&[900, 3_600]));
+        }
+        if own.below(3) == 0 {
+            text += &format!("idle_depth = {}\n", own.one_of(&[0, 0, 1, 3]));
+        }
+        if matches!(*kind, "scrub" | "relocate") && own.below(3) == 0 {
+            text += &format!("request_bytes_max = \"{}\"\n", own.one_of(&["4KiB", "64KiB"]));
         }
         if choice.reads().weight {
             text += &format!("weight = {}\n", random.within(1, 100));

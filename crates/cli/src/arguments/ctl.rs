@@ -50,7 +50,7 @@ pub(crate) enum CtlVerb {
     /// Change keys of the running server's spec, all together or none
     #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is\n\
 one of a share (`ioweir doc serve` lists them); service.NAME.KEY, also with\n\
-default, every, deadline and depth; server.connections_max,\n\
+default, every, deadline, depth, idle_depth and request_bytes_max; server.connections_max,\n\
 connections_per_peer_max, handshake_timeout, stall_timeout,\n\
 reading_rate_min, idle_timeout and shutdown_timeout of server.\n\
 Values are written as in a spec, without quotes; `none` removes a key.")]
@@ -240,6 +240,12 @@ pub(crate) enum ServiceVerb {
         /// Rate that the service gets even if clients want all of the device, such as 10MiB/s
         #[arg(long, value_name = "RATE")]
         reservation: Option<String>,
+        /// The longest request of a scrub or relocation, such as 64KiB
+        #[arg(long, value_name = "SIZE")]
+        request: Option<String>,
+        /// Start its requests only beside at most so many of clients: 0 for an idle class
+        #[arg(long, value_name = "COUNT")]
+        idle_depth: Option<u32>,
     },
     /// Let a service rest while a lease holds
     Pause {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ioweir_config::{ByteRate, read_spec, shown};
+use ioweir_config::{ByteRate, Size, read_spec, shown};
 use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
@@ -108,13 +108,15 @@ fn service_command(verb: &ServiceVerb) -> Result<ServiceCommand, Failure> {
     let of = |name: &String| ServiceCommand { name: name.clone(), ..ServiceCommand::default() };
     Ok(match verb {
         ServiceVerb::List { .. } => ServiceCommand::default(),
-        ServiceVerb::Run { name, lease, rate, reservation } => {
+        ServiceVerb::Run { name, lease, rate, reservation, request, idle_depth } => {
             let [most, reserved] =
                 [rate, reservation].map(|rate| rate.as_deref().map(str::parse::<ByteRate>).transpose());
             let run = RunLease {
                 lease: lease.parse()?,
                 bytes_per_second_max: most?.map(|rate| rate.0),
                 reservation_bytes_per_second: reserved?.map(|rate| rate.0),
+                request_bytes_max: request.as_deref().map(str::parse::<Size>).transpose()?.map(|size| size.0),
+                idle_depth: *idle_depth,
             };
             ServiceCommand { run: Some(run), ..of(name) }
         }

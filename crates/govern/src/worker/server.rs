@@ -56,6 +56,8 @@ impl Worker for Service {
             lease: self.lease,
             bytes_per_second_max: task.bytes_per_second_max.map(|most| most.max(1)),
             reservation_bytes_per_second: task.reservation_bytes_per_second,
+            request_bytes_max: None,
+            idle_depth: None,
         };
         let order = |run| ServiceCommand { run: Some(run), ..ServiceCommand::default() };
         self.unreserved = None;

@@ -4,6 +4,7 @@ use ioweir_config::{Duration, Size, format_bytes, shown};
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::BLOCK_BYTES;
 use crate::engine::{Rates, ServiceOrder};
 
 /// The longest line that is read.
@@ -145,6 +146,12 @@ pub struct RunLease {
     /// The bytes in a second that the service gets even if clients want all of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation_bytes_per_second: Option<u64>,
+    /// The longest request of a service that reads or moves data, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_bytes_max: Option<u64>,
+    /// The most requests of clients beside which the service starts one of its own; its spec says where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_depth: Option<u32>,
 }
 
 /// An order to rest.
@@ -171,7 +178,9 @@ impl ServiceCommand {
         let lasting = |lease: &Duration| lease.nanos() > Nanos::ZERO;
         match (&self.run, &self.pause, &self.release) {
             (Some(run), None, None) if lasting(&run.lease) => {
-                let RunLease { lease, bytes_per_second_max: most, reservation_bytes_per_second: reserved } = *run;
+                let RunLease { lease, bytes_per_second_max: most, .. } = *run;
+                let RunLease { reservation_bytes_per_second: reserved, request_bytes_max: request, .. } = *run;
+                let idle_depth = run.idle_depth;
                 let at_most = match most {
                     Some(0) => return wrong("bytes_per_second_max: 0 would never let it work; pause it"),
                     Some(rate) => format!(", at most {}/s", format_bytes(rate)),
@@ -185,8 +194,20 @@ impl ServiceCommand {
                     Some(rate) => format!(", {}/s reserved", format_bytes(rate)),
                     None => String::new(),
                 };
-                let order = ServiceOrder::Run(lease.nanos(), Rates { most, reserved });
-                Ok((order, format!("service {name}: runs for {lease}{at_most}{at_least}")))
+                let in_requests = match request {
+                    Some(bytes) if bytes == 0 || bytes % BLOCK_BYTES > 0 => {
+                        return wrong("request_bytes_max: not a whole number of blocks of 4 KiB");
+                    }
+                    Some(bytes) => format!(", in requests of at most {}", format_bytes(bytes)),
+                    None => String::new(),
+                };
+                let beside = match idle_depth {
+                    Some(0) => ", while clients have no requests".to_owned(),
+                    Some(depth) => format!(", beside at most {depth} requests of clients"),
+                    None => String::new(),
+                };
+                let order = ServiceOrder::Run(lease.nanos(), Rates { most, reserved, request, idle_depth });
+                Ok((order, format!("service {name}: runs for {lease}{at_most}{at_least}{in_requests}{beside}")))
             }
             (None, Some(PauseLease { lease }), None) if lasting(lease) => {
                 Ok((ServiceOrder::Pause(lease.nanos()), format!("service {name}: rests for {lease}")))

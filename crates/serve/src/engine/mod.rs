@@ -351,7 +351,8 @@ impl Engine {
         }
         self.sessions.continue_ranges();
         let has_failed = self.dispatcher.failure().is_some();
-        self.services.ask(self.dispatcher.backend_mut(), has_failed);
+        let clients = self.sessions.requests();
+        self.services.ask(self.dispatcher.backend_mut(), has_failed, clients);
         self.apply_events();
         self.services.reserve(&mut self.admission);
         loop {
@@ -363,6 +364,7 @@ impl Engine {
             }
             has_completed = false;
         }
+        self.services.end_turn(self.sessions.requests());
         self.continue_stopping()?;
         self.report_remarks();
         if self.stopping == Stopping::Done {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{Complaint, Duration, IoPriority, KeySet as _, ShareKeys, keys, shown};
+use ioweir_config::{Complaint, Duration, IoPriority, KeySet as _, ShareKeys, Size, keys, shown};
 use serde::{Deserialize, Serialize};
 
 use super::check::within;
@@ -57,8 +57,13 @@ keys! {
         deadline: Option<Duration> = absent,
         /// `relocate`: percent of the fast tier that it keeps free, 1 to 90; 10 if absent
         margin: Option<u32> = absent,
-        /// requests of it that wait or are with the device at once, 1 to 64
-        depth: u32 = (4),
+        /// requests of it that wait or are with the device at once, 1 to 64; 4 if absent, and 1 beside `idle_depth`
+        depth: Option<u32> = absent,
+        /// it starts a request only while clients have at most so many, waiting or with the device: 0 makes it an idle class, and on flash
+        /// a third of what the device does at once is felt as little; its share alone decides if absent
+        idle_depth: Option<u32> = absent,
+        /// `scrub` and `relocate`: the longest of its requests; as long as those of clients if absent
+        request_bytes_max: Option<Size> = absent,
         /// the file with what it must know after a restart; beside the device's file, as PATH.NAME.service, if absent, and needed
         /// for a device in /dev
         state: Option<PathBuf> = absent,
@@ -91,7 +96,7 @@ pub const SERVICES: &[ServiceRow] = &[
         kind: ServiceKind::Scrub,
         name: "scrub",
         summary: "reads everything that was written once in `every`, and compares checksums where there are any",
-        keys: &["every", "deadline"],
+        keys: &["every", "deadline", "request_bytes_max"],
         keeps_state: true,
         lacks: |_| None,
     },
@@ -109,7 +114,7 @@ pub const SERVICES: &[ServiceRow] = &[
         name: "relocate",
         summary: "moves what is used often to the fast tier of a `tiered` device whose scheduler places data, and what is used least \
                   back, so that `margin` percent of the fast tier stay free",
-        keys: &["margin"],
+        keys: &["margin", "request_bytes_max"],
         keeps_state: false,
         lacks: |device| {
             let places = matches!(device.backend, Backend::Tiered { cache: None, .. });
@@ -127,11 +132,15 @@ pub const SERVICES: &[ServiceRow] = &[
 ];
 
 /// Keys that only some kinds take.
-const OWN_KEYS: [&str; 3] = ["every", "deadline", "margin"];
+const OWN_KEYS: [&str; 4] = ["every", "deadline", "margin", "request_bytes_max"];
 /// The percentage of the fast tier that a relocating service keeps free by default.
 const MARGIN: u32 = 10;
 /// The most requests of a service at once.
 const DEPTH_MAX: u32 = 64;
+/// The requests of a service at once by default.
+const DEPTH: u32 = 4;
+/// A request of a service is whole blocks.
+const REQUEST_BYTES_MIN: u64 = 4 << 10;
 
 impl ServiceKind {
     /// The row of this kind.
@@ -144,7 +153,21 @@ impl ServiceKind {
     }
 }
 
+impl ServiceRow {
+    /// Whether the length of its requests can be set.
+    #[must_use]
+    pub fn has_request_length(&self) -> bool {
+        self.keys.contains(&"request_bytes_max")
+    }
+}
+
 impl Service {
+    /// The most requests of it at once.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.depth.unwrap_or(if self.idle_depth.is_some() { 1 } else { DEPTH })
+    }
+
     /// The file with the state that must survive a restart; `None` if the service has no such state, or its device ends with the server.
     #[must_use]
     pub fn state_path(&self, name: &str, device: &Device) -> Option<PathBuf> {
@@ -177,7 +200,12 @@ impl Spec {
                 let expected = "a name of its own for each service, also among exports and tenants";
                 return Err(Complaint::of_value(format!("service.\"{name}\""), problem).expected(expected));
             }
-            within(&key("depth"), service.depth, 1, DEPTH_MAX)?;
+            within(&key("depth"), service.depth(), 1, DEPTH_MAX)?;
+            let request_bytes = service.request_bytes_max.map_or(REQUEST_BYTES_MIN, |most| most.0);
+            if request_bytes < REQUEST_BYTES_MIN || !request_bytes.is_multiple_of(REQUEST_BYTES_MIN) {
+                let problem = "request_bytes_max: not a whole number of blocks of 4KiB";
+                return Err(Complaint::of_value(key("request_bytes_max"), problem).expected("64KiB, for example"));
+            }
             within(&key("margin"), service.margin.unwrap_or(MARGIN), 1, 90)?;
             let row = service.kind.row();
             let given = service.given();

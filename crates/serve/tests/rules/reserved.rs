@@ -57,7 +57,7 @@ impl Case {
     }
 
     fn lease(&mut self, reserved: Option<u64>) {
-        let rates = Rates { most: Some(RATE), reserved };
+        let rates = Rates { most: Some(RATE), reserved, ..Rates::default() };
         self.bench.order(SCRUB, ServiceOrder::Run(Nanos::from_seconds(SECONDS), rates));
     }
 

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::bench::{Bench, EPOCH, device};
+use crate::bench::{Bench, EPOCH, Peer, device};
 use crate::client::*;
 use crate::operators::Served;
 use ioweir_core::Nanos;
@@ -23,7 +23,7 @@ const MIB: u64 = 1 << 20;
 /// The service of a spec with these keys.
 pub(crate) fn service(keys: &str) -> Service {
     let text = format!(
-        "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"64MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n\
+        "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n\
          [service.nightly]\ndevice = \"d\"\n{keys}\n"
     );
     let mut spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
@@ -109,8 +109,8 @@ fn write(bench: &mut Bench, offset: u64, length: u32) {
     assert_eq!(peer.answers()[0].error, 0);
 }
 
-const fn at_most(rate: u64) -> Rates {
-    Rates { most: Some(rate), reserved: None }
+fn at_most(rate: u64) -> Rates {
+    Rates { most: Some(rate), ..Rates::default() }
 }
 
 fn only(bench: &mut Bench) -> ServiceReport {
@@ -487,6 +487,12 @@ fn services_are_commanded_changed_and_shown_as_classes() {
             break;
         }
     }
+    let order =
+        "{\"service\":{\"name\":\"nightly\",\"run\":{\"lease\":\"1h\",\"request_bytes_max\":65536,\"idle_depth\":0}}}";
+    assert_eq!(
+        said(order),
+        "service nightly: runs for 1h, in requests of at most 64 KiB, while clients have no requests"
+    );
     assert_eq!(said("{\"service\":{\"name\":\"nightly\",\"release\":{}}}"), "service nightly: does its default again");
     // A state is at most a tenth of a second old.
     while !state()["lease_left_seconds"].is_null() {}
@@ -508,6 +514,7 @@ fn services_are_commanded_changed_and_shown_as_classes() {
         ("{\"name\":\"nightly\",\"run\":{\"lease\":\"0s\"}}", "lease: must be longer than nothing"),
         ("{\"name\":\"nightly\",\"run\":{\"lease\":\"1s\",\"bytes_per_second_max\":0}}", "bytes_per_second_max: 0"),
         ("{\"name\":\"nightly\",\"release\":{},\"pause\":{\"lease\":\"1s\"}}", "takes one of"),
+        ("{\"name\":\"nightly\",\"run\":{\"lease\":\"1s\",\"request_bytes_max\":1000}}", "whole number of blocks"),
         ("{\"name\":\"daily\",\"release\":{}}", "unknown service `daily`"),
     ] {
         let error = ask(&format!("{{\"service\":{wrong}}}")).unwrap_err().to_string();
@@ -515,4 +522,83 @@ fn services_are_commanded_changed_and_shown_as_classes() {
     }
     drop(client);
     served.stop();
+}
+
+/// The reports of a scrub in requests of 64 KiB, as clients begin to ask, after ten seconds in which they always have a request, and four
+/// seconds later. Each operation of the device takes a second.
+fn beside_clients(keys: &str, rates: Option<Rates>) -> [ServiceReport; 3] {
+    let stall = ioweir_config::Duration::new(Nanos::from_seconds(1));
+    let faults = Faults { seed: 1, stalls_per_million: 1_000_000, stall, ..Faults::default() };
+    let backend = Faulty::new(Media::new(64 * MIB), faults);
+    let spec = service(&format!("kind = \"scrub\"\ndefault = \"run\"\nrequest_bytes_max = \"64KiB\"\n{keys}"));
+    let device = device("backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"mclock\"");
+    let mut bench = Bench::with_services(device, Box::new(backend), [(spec, None)]);
+    if let Some(rates) = rates {
+        bench.order(3, ServiceOrder::Run(Nanos::from_seconds(86_400), rates));
+    }
+    let mut peer = bench.connect(0, true);
+    let step = |bench: &mut Bench| {
+        bench.now = bench.now.after(Nanos::from_millis(100));
+        for _ in 0..3 {
+            bench.turn();
+        }
+    };
+    while only(&mut bench).done_bytes == 0 {
+        step(&mut bench);
+    }
+    let before = only(&mut bench);
+    let mut cookie = 0;
+    let mut ask = |peer: &mut Peer| {
+        cookie += 1;
+        peer.expect(cookie, 4096);
+        peer.send(&request(READ, 0, cookie, cookie * 4096, 4096));
+    };
+    ask(&mut peer);
+    for turn in 1..100 {
+        step(&mut bench);
+        if turn % 5 == 0 {
+            ask(&mut peer);
+        }
+    }
+    let beside = only(&mut bench);
+    for _ in 0..40 {
+        step(&mut bench);
+    }
+    [before, beside, only(&mut bench)]
+}
+
+#[test]
+fn idle_class_starts_nothing_beside_clients() {
+    let leased = Rates { idle_depth: Some(0), ..Rates::default() };
+    // With a limit, a request waits in the scheduler when the client comes.
+    for (keys, rates) in
+        [("idle_depth = 0", None), ("idle_depth = 0\nlimit = \"2/s\"\nburst = 1", None), ("", Some(leased))]
+    {
+        let [before, beside, after] = beside_clients(keys, rates).map(|report| (report.done_bytes, report.wait));
+        assert!(beside.0 - before.0 <= 64 << 10, "{keys}: only the one that had begun, {}", beside.0 - before.0);
+        assert_eq!(beside.1, ServiceWait::Clients, "{keys}");
+        assert!(
+            after.0 - beside.0 >= 128 << 10,
+            "{keys}: it goes on once the client is silent: {}",
+            after.0 - beside.0
+        );
+    }
+}
+
+#[test]
+fn stated_depths_and_reservations_run_beside_clients() {
+    let reserved = Rates { reserved: Some(1 << 20), ..Rates::default() };
+    for (keys, rates) in [("idle_depth = 4", None), ("idle_depth = 0", Some(reserved))] {
+        let [before, beside, _] = beside_clients(keys, rates).map(|report| report.done_bytes);
+        assert!(beside - before >= 4 * (64 << 10), "{keys}: {}", beside - before);
+    }
+}
+
+#[test]
+fn leases_set_the_length_of_requests() {
+    let (mut bench, reads) = scrubbed("8MiB", "request_bytes_max = \"256KiB\"", None, &[(0, 8 << 20)]);
+    let day = Nanos::from_seconds(86_400);
+    bench.order(3, ServiceOrder::Run(day, Rates { request: Some(64 << 10), ..Rates::default() }));
+    run_to_the_end(&mut bench);
+    assert!(reads.lock().unwrap().iter().all(|(_, length)| *length == 64 << 10));
 }

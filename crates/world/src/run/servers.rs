@@ -9,6 +9,7 @@ use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
 
 use super::super::canary::Canary;
+use super::super::idle::Idle;
 use super::super::operator::Operator;
 use super::super::passes::Passes;
 use super::super::plan::{DEVICES, SECTORS};
@@ -52,6 +53,7 @@ pub(super) struct Side {
     pub(super) handle: Handle,
     pub(super) shares: Shares,
     pub(super) passes: Passes,
+    pub(super) idle: Idle,
     pub(super) due: Nanos,
     /// The engine gets no processor before this time.
     pub(super) stalled_until: Nanos,
@@ -152,6 +154,8 @@ impl World {
         let classes = spec.classes();
         let services = self.services(spec, number);
         let scrub = self.scrub(&services);
+        let idle = Idle::new(services.iter().map(|plan| (plan.class.0, plan.spec.idle_depth)));
+        let services = self.told(services);
         let mut parts = shape.parts.clone();
         if parts.is_empty() && is_main {
             parts.push(0..SECTORS * 512);
@@ -176,13 +180,13 @@ impl World {
         let sectors = parts.into_iter().flat_map(|part| part.start / 512..part.end / 512);
         let history = usize::from(!is_main);
         let passes = Passes::new((self.now, self.excused_of(history).after(self.rested)), scrub, sectors);
-        engine.observe(Box::new(Both(shares.clone(), passes.clone())));
+        engine.observe(Box::new(Both(shares.clone(), Both(passes.clone(), idle.clone()))));
         let facts = Facts { handle: engine.handle(), shape, description, volumes };
         let (handle, tally) = (engine.handle(), Tally::new(&classes, number));
         let (due, stalled_until) = (Nanos::ZERO, Nanos::ZERO);
         let (reports, services, ended) = (Vec::new(), Vec::new(), None);
         let side =
-            Side { history, engine, handle, shares, passes, due, stalled_until, tally, reports, services, ended };
+            Side { history, engine, handle, shares, passes, idle, due, stalled_until, tally, reports, services, ended };
         Ok((side, facts))
     }
 

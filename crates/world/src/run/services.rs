@@ -28,6 +28,14 @@ impl World {
         service_plans(spec, device).into_iter().map(its).collect()
     }
 
+    /// The services as the server is told of them: as they are, but for a canary.
+    pub(super) fn told(&self, mut services: Vec<ServicePlan>) -> Vec<ServicePlan> {
+        if self.plan.canary == Some(Canary::OtherIdleDepth) {
+            services.iter_mut().for_each(|plan| plan.spec.idle_depth = None);
+        }
+        services
+    }
+
     /// The class and the period of the scrub of all data. Ranges whose discards are still to be carried out are not read.
     pub(super) fn scrub(&self, plans: &[ServicePlan]) -> Option<(u32, Nanos)> {
         let scrub = plans.iter().find(|plan| plan.spec.kind == ServiceKind::Scrub);
@@ -45,7 +53,10 @@ impl World {
         let Some(service) = draw.checked_rem(services.len() as u64) else { return };
         let span = Nanos::from_seconds(1 + (draw >> 8) % 600);
         let order = match (draw >> 4) % 4 {
-            0 | 1 => ServiceOrder::Run(span, Rates { most: Some(256 << ((draw >> 32) % 6)), reserved: None }),
+            0 | 1 => {
+                let request = (draw >> 40).is_multiple_of(2).then_some(4096);
+                ServiceOrder::Run(span, Rates { most: Some(256 << ((draw >> 32) % 6)), request, ..Rates::default() })
+            }
             2 => ServiceOrder::Pause(span),
             _ => ServiceOrder::Release,
         };

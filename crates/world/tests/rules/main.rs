@@ -38,6 +38,7 @@ fn the_promises_hold_and_each_is_checked() {
 fn has_it(canary: Canary, plan: &Plan) -> bool {
     match canary {
         Canary::OtherReservations | Canary::StoppedClock => plan.spec.contains("reservation"),
+        Canary::OtherIdleDepth => plan.spec.contains("idle_depth"),
         Canary::OtherPeriod => plan.spec.contains("scrub"),
         Canary::HeardCopies => matches!(plan.backing, Backing::Cached | Backing::CheckedCopies),
         Canary::UnwipedVolume | Canary::LostVolume => plan.extra.as_ref().is_some_and(|extra| extra.has_volumes),

@@ -250,6 +250,14 @@ impl Services {
         let length_max = self.request_bytes_max;
         let service = self.list.iter_mut().find(|service| service.class == class);
         let service = service.ok_or_else(|| String::from("its device has no such service"))?;
+        if let ServiceOrder::Run(_, Rates { request: Some(_), .. }) = order
+            && !service.spec.kind.row().has_request_length()
+        {
+            return Err(format!(
+                "a {} has no length of requests to set; leave out --request",
+                service.spec.kind.row().name
+            ));
+        }
         let lease = match order {
             ServiceOrder::Run(span, rates) => Some(Lease { runs: true, until: now.after(span), rates }),
             ServiceOrder::Pause(span) => Some(Lease { runs: false, until: now.after(span), rates: Rates::default() }),
@@ -279,12 +287,20 @@ impl Services {
     }
 
     /// Lets each service make the requests that it may make now.
-    pub(super) fn ask(&mut self, backend: &mut dyn Backend, has_failed: bool) {
+    ///
+    /// `clients` is the number of requests that clients have waiting or with the device.
+    pub(super) fn ask(&mut self, backend: &mut dyn Backend, has_failed: bool, clients: usize) {
         let stopped = if self.is_ending { Some(ServiceWait::Ends) } else { has_failed.then_some(ServiceWait::Failed) };
-        let scene = Scene { now: self.now, epoch: self.epoch, length_max: self.request_bytes_max, stopped };
+        let scene = Scene { now: self.now, epoch: self.epoch, length_max: self.request_bytes_max, stopped, clients };
         for service in &mut self.list {
             service.ask(&scene, backend, &mut self.events);
         }
+    }
+
+    /// Takes note of how many requests clients have at the end of a turn: services that waited for fewer have another turn.
+    pub(super) fn end_turn(&mut self, clients: usize) {
+        let waits = |service: &&mut Service| service.report.wait == ServiceWait::Clients && !service.yields_to(clients);
+        self.list.iter_mut().filter(waits).for_each(|service| service.due = self.now);
     }
 
     /// Cuts a sub-request in two at an offset within it, and returns the second part.
@@ -345,6 +361,8 @@ struct Scene {
     epoch: Nanos,
     length_max: u64,
     stopped: Option<ServiceWait>,
+    /// Requests of clients that wait or are with the device.
+    clients: usize,
 }
 
 const fn remarkable(kind: EventKind, class: StreamId, what: String) -> Event {
@@ -366,7 +384,8 @@ impl Service {
     }
 
     fn ask(&mut self, scene: &Scene, backend: &mut dyn Backend, events: &mut VecDeque<Event>) {
-        let Scene { now, epoch, length_max, stopped } = *scene;
+        let Scene { now, epoch, stopped, clients, .. } = *scene;
+        let length_max = self.request_bytes_max().min(scene.length_max);
         if self.lease.is_some_and(|lease| lease.until <= now) {
             self.lease = None;
         }
@@ -385,15 +404,20 @@ impl Service {
         if let Some(held) = held {
             if self.report.wait != held {
                 self.duty.pause();
-                if self.asked.len() > 0 {
-                    events.push_back(Event::Gone(OWN | self.number));
-                }
+                self.withdraw(events);
             }
             self.report.wait = held;
             return;
         }
+        if self.yields_to(clients) {
+            if self.report.wait != ServiceWait::Clients {
+                self.withdraw(events);
+            }
+            self.report.wait = ServiceWait::Clients;
+            return;
+        }
         self.report.wait = ServiceWait::Nothing;
-        while self.asked.len() < self.spec.depth as usize {
+        while self.asked.len() < self.depth() as usize {
             let paced = self.paced_until();
             if paced > now {
                 self.report.wait = ServiceWait::Rate;
@@ -413,6 +437,32 @@ impl Service {
                 }
             }
         }
+    }
+
+    /// Takes back the requests that the scheduler still holds.
+    fn withdraw(&self, events: &mut VecDeque<Event>) {
+        if self.asked.len() > 0 {
+            events.push_back(Event::Gone(OWN | self.number));
+        }
+    }
+
+    /// Whether the service starts no request beside so many of clients. A reservation is kept beside any number of them.
+    fn yields_to(&self, clients: usize) -> bool {
+        let rates = self.lease.map_or(Rates::default(), |lease| lease.rates);
+        let depth = rates.idle_depth.or(self.spec.idle_depth).filter(|_| rates.reserved.is_none());
+        depth.is_some_and(|depth| clients > depth as usize)
+    }
+
+    /// The most requests of it at once: an idle class makes one at a time unless its spec says otherwise.
+    fn depth(&self) -> u32 {
+        let is_idle_class = self.lease.is_some_and(|lease| lease.rates.idle_depth.is_some());
+        if is_idle_class { self.spec.depth.unwrap_or(1) } else { self.spec.depth() }
+    }
+
+    /// The longest request, by its spec and its lease.
+    fn request_bytes_max(&self) -> u64 {
+        let leased = self.lease.and_then(|lease| lease.rates.request);
+        leased.into_iter().chain(self.spec.request_bytes_max.map(|most| most.0)).min().unwrap_or(u64::MAX)
     }
 
     fn rate(&self) -> Option<u64> {

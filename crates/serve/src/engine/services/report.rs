@@ -51,13 +51,17 @@ pub enum ServiceOrder {
     Release,
 }
 
-/// The rates of a lease, in bytes a second.
+/// The terms of a lease: rates in bytes a second, the length of requests in bytes, and when they start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// The rate that the service may not exceed.
     pub most: Option<u64>,
     /// The rate that the service gets even if clients want all of the device.
     pub reserved: Option<u64>,
+    /// The longest request.
+    pub request: Option<u64>,
+    /// The most requests of clients beside which the service starts one of its own, in place of the `idle_depth` of its spec.
+    pub idle_depth: Option<u32>,
 }
 
 /// Why a service does not ask for more work at present.
@@ -74,6 +78,8 @@ pub enum ServiceWait {
     Paused,
     /// The rate of the lease is used up.
     Rate,
+    /// Clients have more requests than its `idle_depth`.
+    Clients,
     /// The service is counting the bytes to be done.
     Measures,
     /// The service's progress must become durable first.
@@ -96,6 +102,7 @@ impl ServiceWait {
             Self::Rests => "it has no lease, and its default is to rest",
             Self::Paused => "a lease pauses it",
             Self::Rate => "the rate of its lease is used up",
+            Self::Clients => "clients have requests",
             Self::Measures => "it counts the bytes to be done",
             Self::Saves => "its progress is being made durable",
             Self::Fails => "some of it has failed, and is tried again soon",
