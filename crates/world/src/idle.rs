@@ -1,5 +1,5 @@
-//! The checker of idle classes: a service with an `idle_depth` starts nothing while clients have more requests with the scheduler or the
-//! device.
+//! The checker of idle classes: a service whose `idle_depth` is zero starts nothing while clients have requests with the scheduler or the
+//! device. A greater depth counts whole requests, of which the checker sees only the parts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use ioweir_serve::engine::{Call, Observer, Stage};
 
 #[derive(Debug, Default)]
 struct Watch {
-    /// The `idle_depth` of each class that has one.
-    idle: BTreeMap<u32, u32>,
+    /// The idle classes.
+    idle: Vec<u32>,
     /// The classes of services, which are no clients.
     services: Vec<u32>,
     /// The class of each sub-request that is with the scheduler or the device, by number.
@@ -29,7 +29,7 @@ impl Idle {
     /// A checker for services, each with its class and `idle_depth`.
     pub(super) fn new(services: impl Iterator<Item = (u32, Option<u32>)>) -> Self {
         let services: Vec<_> = services.collect();
-        let idle = services.iter().filter_map(|(class, depth)| Some((*class, (*depth)?))).collect();
+        let idle = services.iter().filter(|(_, depth)| *depth == Some(0)).map(|(class, _)| *class).collect();
         let services = services.iter().map(|(class, _)| *class).collect();
         Self(Arc::new(Mutex::new(Watch { idle, services, ..Watch::default() })))
     }
@@ -46,16 +46,10 @@ impl Idle {
 
 impl Watch {
     fn dispatched(&mut self, now: Nanos, number: u64) {
-        let Some((class, depth)) =
-            self.open.get(&number).and_then(|class| self.idle.get(class).map(|depth| (*class, *depth)))
-        else {
-            return;
-        };
+        let Some(class) = self.open.get(&number).copied().filter(|class| self.idle.contains(class)) else { return };
         let clients = self.open.values().filter(|class| !self.services.contains(class)).count();
-        self.verdict.check(Promise::Services, clients <= depth as usize, || {
-            format!(
-                "class {class} started a request at {now} beside {clients} of clients, and its idle_depth is {depth}"
-            )
+        self.verdict.check(Promise::Services, clients == 0, || {
+            format!("class {class} started a request at {now} beside {clients} of clients, and is an idle class")
         });
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn spec(random: &mut Random, backing: Backing) -> String {
             text += &format!("every = \"{}s\"\n", random.one_of(&[900, 3_600]));
         }
         if own.below(3) == 0 {
-            text += &format!("idle_depth = {}\n", own.one_of(&[0, 0, 1, 3]));
+            text += "idle_depth = 0\n";
         }
         if matches!(*kind, "scrub" | "relocate") && own.below(3) == 0 {
             text += &format!("request_bytes_max = \"{}\"\n", own.one_of(&["4KiB", "64KiB"]));
