@@ -3,7 +3,8 @@
 //! Work on idle cores costs the foreground nothing, and doing it early never hurts. Where all that could be done on idle cores by the
 //! end of a bin is less than the pool's floor and the deadlines need by then, the rest takes cores that the foreground wants, each the
 //! requests that it would have served. From the first bin on in which all cores together are too few for both, nothing is forced, as
-//! planners concede there, too. All debt that holds room counts as the debt that frees the most for its work, rates of services are
+//! planners concede there, too. Requests wait at the end of a bin in which all cores together cannot have done both the needed work and
+//! everything that the foreground wanted by then. All debt that holds room counts as the debt that frees the most for its work, rates of services are
 //! left out, and cores can be divided: so it is a bound for any system, and the optimum where debts are alike. A test compares it with
 //! a linear program.
 
@@ -14,7 +15,7 @@ use super::system::{Demand, Ledger, System};
 /// The loss that every schedule inflicts on the foreground.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// Bins at whose end requests wait even if the foreground has all cores.
+    /// Bins at whose end requests wait in every schedule.
     pub violated_bins: usize,
     /// Requests beyond the capacity of the cores that the foreground has in their bin.
     pub delayed_requests: u64,
@@ -39,15 +40,20 @@ pub fn bound(system: &System, ledger: &Ledger, actual: &[Demand]) -> Bound {
     let work = horizon.necessary();
     let (mut bound, mut queued) = (Bound::default(), u128::from(ledger.queued_requests));
     let (mut done, mut forced, mut is_held) = (0, 0, true);
+    // The demand of the foreground, and the most that all cores do of that and of background work, both as work.
+    let work_of = |requests: u128| requests * core_work / core_requests;
+    let (mut wanted, mut worked) = (work_of(queued), 0);
     for (bin, demand) in actual.iter().enumerate() {
         let requests = u128::from(demand.requests);
         queued = (queued + requests).saturating_sub(all_requests);
-        bound.violated_bins += usize::from(queued > 0);
         bound.delayed_requests += u64::try_from(requests.saturating_sub(all_requests)).unwrap_or(u64::MAX);
         let idle = all_requests.saturating_sub(requests) * core_work / core_requests;
         done = work.payable[bin].min(done + idle);
         let most = work.payable[bin].min((bin as u128 + 1) * u128::from(system.cores) * core_work);
         is_held &= work.needed[bin] <= most;
+        wanted += work_of(requests);
+        worked = (worked + u128::from(system.cores) * core_work).min(wanted + work.payable[bin]);
+        bound.violated_bins += usize::from(queued > 0 || is_held && wanted + work.needed[bin] > worked);
         if is_held {
             let missing = work.needed[bin].saturating_sub(done);
             (done, forced) = (done + missing, forced + missing);

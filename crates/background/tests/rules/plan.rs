@@ -1,6 +1,6 @@
 //! Plans against brute force on small cases, and hand-worked ones.
 
-use ioweir_background::plan::{Ahead, Demand, Horizon, Ledger, Solution, System, Terms, decide, solve};
+use ioweir_background::plan::{Ahead, Demand, Horizon, Ledger, Solution, System, Terms, bound, decide, solve};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Batch, DebtQueue, Pool, SERVICES_COUNT, Service};
 use proptest::prelude::*;
@@ -83,6 +83,9 @@ struct Truth {
     keeps_floor: bool,
     keeps_all: bool,
     meets_deadlines: bool,
+    /// The fewest bins that end with waiting requests, and the fewest delayed requests, over the plans that keep everything.
+    least_violated: usize,
+    least_delayed: u64,
 }
 
 /// Tries every way of giving cores to debts in every bin.
@@ -92,8 +95,11 @@ fn brute(small: &Small) -> Truth {
         keeps_floor: false,
         keeps_all: false,
         meets_deadlines: false,
+        least_violated: usize::MAX,
+        least_delayed: u64::MAX,
     };
-    let start = Moment { bin: 0, owed: [0; 3], used: 100 - small.free, kept: [true, true] };
+    let foreground = Foreground { queued: 0, violated: 0, delayed: 0 };
+    let start = Moment { bin: 0, owed: [0; 3], used: 100 - small.free, kept: [true, true], foreground };
     walk(small, start, &mut [0; 8], &mut truth);
     truth
 }
@@ -105,17 +111,38 @@ struct Moment {
     owed: [u64; 3],
     used: u64,
     kept: [bool; 2],
+    foreground: Foreground,
+}
+
+#[derive(Clone, Copy)]
+struct Foreground {
+    queued: u64,
+    violated: usize,
+    delayed: u64,
+}
+
+impl Foreground {
+    /// The next bin, in which `requests` come and `cores` serve one each.
+    fn next(self, requests: u64, cores: u64) -> Self {
+        let queued = (self.queued + requests).saturating_sub(cores);
+        let delayed = self.delayed + requests.saturating_sub(cores);
+        Self { queued, violated: self.violated + usize::from(queued > 0), delayed }
+    }
 }
 
 fn walk(small: &Small, moment: Moment, paid_due: &mut [u64; 8], truth: &mut Truth) {
-    let Moment { bin, owed, used, kept: [floor, deadlines] } = moment;
+    let Moment { bin, owed, used, kept: [floor, deadlines], foreground } = moment;
     if bin == small.bins.len() {
         truth.keeps_floor |= floor;
         truth.meets_deadlines |= deadlines;
         truth.keeps_all |= floor && deadlines;
+        if floor && deadlines {
+            truth.least_violated = truth.least_violated.min(foreground.violated);
+            truth.least_delayed = truth.least_delayed.min(foreground.delayed);
+        }
         return;
     }
-    let (_, written, debts) = small.bins[bin];
+    let (requests, written, debts) = small.bins[bin];
     let owed = [0, 1, 2].map(|kind| owed[kind] + debts[kind]);
     let cores = u64::from(small.cores);
     for dense in 0..=cores.min(owed[0]) {
@@ -134,7 +161,8 @@ fn walk(small: &Small, moment: Moment, paid_due: &mut [u64; 8], truth: &mut Trut
                     .sum();
                 let kept = [floor && small.missing(used) == 0, deadlines && paid >= must];
                 let owed = [owed[0] - dense, owed[1] - thin, owed[2] - due];
-                walk(small, Moment { bin: bin + 1, owed, used, kept }, paid_due, truth);
+                let foreground = foreground.next(requests, cores - dense - thin - due);
+                walk(small, Moment { bin: bin + 1, owed, used, kept, foreground }, paid_due, truth);
             }
         }
     }
@@ -174,6 +202,14 @@ proptest! {
         let are_alike = (0..2).any(|kind| small.bins.iter().all(|bin| bin.2[kind] == 0));
         prop_assert!(!(truth.keeps_all && are_alike && late), "every deadline can be met\n{solution:?}");
         prop_assert!(!truth.keeps_floor || solution.below_floor.is_empty());
+    }
+
+    #[test]
+    fn no_schedule_harms_less_than_the_bound(small in small()) {
+        let truth = brute(&small);
+        let least = bound(&small.system(), &Ledger::new(small.pool()), &small.demand());
+        prop_assert!(least.violated_bins <= truth.least_violated, "{least:?}, {} bins", truth.least_violated);
+        prop_assert!(least.delayed_requests <= truth.least_delayed, "{least:?}, {} requests", truth.least_delayed);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Plans on P99 never overrun the pool, on any of the shared real series. Passes, saying so, where they are absent.
+//! Plans on P99 never overrun the pool, on any of the shared real series; passes, saying so, where they are absent. And results of plans do not
+//! hang on the hour at which they begin.
 
 #![allow(clippy::print_stdout, reason = "a test says what it skips")]
 
@@ -6,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use ioweir_background::forecast::{Calendar, ForecasterChoice};
 use ioweir_background::plan::{
-    Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, System, Terms, Unique, outlooks, replay,
+    Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, Replayed, System, Terms, Unique, outlooks, replay,
 };
-use ioweir_background::series::{Kind, SeriesOptions, read_series};
+use ioweir_background::series::{Kind, SeriesOptions, Vdi, read_series};
 use ioweir_core::Nanos;
-use ioweir_core::background::{Pool, SERVICES_COUNT, Service};
+use ioweir_core::background::{Pool, SERVICES_COUNT, Service, Watermark};
 
 const HOUR_SECONDS: u32 = 3600;
 const CORES: u32 = 64;
@@ -109,4 +110,51 @@ fn p99_plan_never_overruns_where_oracle_holds() {
     }
     assert!(played >= 20 / step, "{played} series were played");
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn results_do_not_hang_on_the_phase() {
+    let made = Vdi { bin_seconds: HOUR_SECONDS, bins: 35 * 24, seed: 1, ..Vdi::default() }.generate().series;
+    let calendar = Calendar::default();
+    let violated: Vec<f64> = [0, 6, 12, 18]
+        .into_iter()
+        .map(|hours| {
+            let requests = made.values[..made.values.len() - hours].to_vec();
+            let load = Load {
+                utc_offset_seconds: None,
+                start_unix_seconds: made.start_unix_seconds,
+                bin_seconds: HOUR_SECONDS,
+                requests,
+                written: Rates::Share(0.3),
+                unmapped: Rates::Share(0.0),
+                unique: Unique::Share(0.02),
+                notes: Vec::new(),
+            };
+            let from = load.requests.len() - PLAYED;
+            let actual: Vec<Demand> = (from..load.requests.len()).filter_map(|bin| load.demand(bin)).collect();
+            let busiest = actual.iter().map(|demand| demand.requests).max().unwrap_or(0);
+            let system = System { core_requests: busiest * 10 / 7 / u64::from(CORES), ..system() };
+            let system = System { core_work: system.core_requests * 400, ..system };
+            let written: Vec<u64> = actual.iter().map(|demand| demand.written_blocks).collect();
+            let blocks = 3 * written.iter().max().unwrap_or(&1) + written.iter().sum::<u64>() / 50;
+            let pool = Pool { blocks, used_blocks: 0, floor_blocks: blocks / 20, alarm_blocks: blocks / 10 };
+            let choice: ForecasterChoice = "hedge".parse().expect("a forecaster");
+            let mut forecaster = LoadForecaster::new(&load, &choice, 0.95, &calendar).expect("hours");
+            forecaster.update(&load, 0..from);
+            forecaster.refit();
+            let ahead: Vec<Ahead> = outlooks(&load, from, forecaster, PLAYED, &calendar).collect();
+            let mut told = |bin: usize| ahead[bin].clone();
+            let planned = replay(&system, Ledger::new(pool), &actual, &mut Decider::Planner(&mut told));
+            let mut fixed = Decider::Watermark { watermark: Watermark::PAPER, harvests: false };
+            let fixed = replay(&system, Ledger::new(pool), &actual, &mut fixed);
+            let both = |replayed: &Replayed| (replayed.violated_percent(), replayed.delayed_percent());
+            println!("{hours} h earlier: planned {:?}, fixed {:?}", both(&planned), both(&fixed));
+            assert!(planned.violated_bins <= fixed.violated_bins && planned.delayed_requests <= fixed.delayed_requests);
+            assert!(fixed.violated_bins > 0, "the pool binds");
+            planned.violated_percent()
+        })
+        .collect();
+    let spread = violated.iter().fold(0.0_f64, |most, one| most.max(*one))
+        - violated.iter().fold(100.0, |least, one| one.min(least));
+    assert!(spread <= 5.0, "{violated:?}");
 }
