@@ -114,6 +114,25 @@ pub fn diagnose(series: &Series, calendar: &Calendar) -> Result<Diagnosis, Forec
     })
 }
 
+impl Diagnosis {
+    /// The points of its charts, by name: correlations over lags in days, values over those of the day before, and the parts over days.
+    #[must_use]
+    pub fn points(&self) -> [(&'static str, Vec<(f64, f64)>); 6] {
+        let slots = f64::from(DAY_SECONDS / self.bin_seconds);
+        let over_days =
+            |values: &[f64]| values.iter().enumerate().map(|(at, value)| (at as f64 / slots, *value)).collect();
+        let day_later = self.values.iter().skip(slots as usize);
+        [
+            ("autocorrelation", over_days(&self.autocorrelation)),
+            ("partial_autocorrelation", over_days(&self.partial_autocorrelation)),
+            ("day_before", self.values.iter().copied().zip(day_later.copied()).collect()),
+            ("trend", over_days(&self.parts.trend)),
+            ("season", over_days(&self.parts.daily)),
+            ("rest", over_days(&self.parts.rest)),
+        ]
+    }
+}
+
 /// The mean of bins that are taken together, where half of them are known.
 fn mean_of(bins: &[Option<f64>]) -> Option<f64> {
     let (sum, count) = bins.iter().flatten().fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));

@@ -25,6 +25,10 @@ pub struct Vdi {
     pub noise: f64,
     /// The share of bins that are two to four times their rate.
     pub spikes: f64,
+    /// The height of the login storm, as a multiple of the usual: 0 for a day that is a plateau.
+    pub storm: f64,
+    /// The hour at which work ends.
+    pub work_ends_hour: f64,
     /// Days, by number from the first, that are like a Saturday whatever the calendar says.
     pub holidays: Vec<i64>,
     /// From this bin on, every rate is multiplied by this factor.
@@ -42,6 +46,8 @@ impl Default for Vdi {
             bins: 28 * 144,
             noise: 0.18,
             spikes: 0.0,
+            storm: 1.0,
+            work_ends_hour: 17.5,
             holidays: Vec::new(),
             shift: None,
             seed: 0,
@@ -83,14 +89,14 @@ impl Vdi {
                 day = Day {
                     level: (drift + 0.06 * random.normal()).exp(),
                     storm_hour: STORM_HOUR + 8.0 / 60.0 * random.normal(),
-                    storm_height: STORM * (0.12 * random.normal()).exp(),
+                    storm_height: STORM * self.storm * (0.12 * random.normal()).exp(),
                 };
             }
             let middle = time.rem_euclid(DAY_SECONDS) + bin_seconds / 2;
             let weekday = (today + 3).rem_euclid(7);
             let acts_like = if self.holidays.contains(&(today - first_day)) { 5 } else { weekday };
             let shift = self.shift.filter(|(from, _)| bin >= *from).map_or(1.0, |(_, factor)| factor);
-            let rate = shape(acts_like, middle as f64 / 3600.0, &day) * day.level * shift;
+            let rate = shape(acts_like, middle as f64 / 3600.0, &day, self.work_ends_hour) * day.level * shift;
             let spike = if random.uniform() < self.spikes { 2.0 + 2.0 * random.uniform() } else { 1.0 };
             rates.push(rate);
             values.push(Some(rate * spike * (self.noise * random.normal()).exp()));
@@ -111,7 +117,7 @@ const STORM_HOUR: f64 = 8.0 + 10.0 / 60.0;
 const STORM: f64 = 6000.0;
 
 /// Requests a second at an hour of a day of the week, 0 being Monday.
-fn shape(weekday: i64, hour: f64, day: &Day) -> f64 {
+fn shape(weekday: i64, hour: f64, day: &Day, work_ends_hour: f64) -> f64 {
     const BASE: f64 = 300.0;
     const SCAN: f64 = 900.0;
     const STORM_SPREAD_HOURS: f64 = 28.0 / 60.0;
@@ -130,7 +136,7 @@ fn shape(weekday: i64, hour: f64, day: &Day) -> f64 {
         |from: f64, to: f64| (1.0 / (1.0 + (-(hour - from) * 8.0).exp())) * (1.0 / (1.0 + ((hour - to) * 8.0).exp()));
     let lunch = 1.0 - 0.35 * (-((hour - 12.5) / 0.5).powi(2) / 2.0).exp();
     let storm = day.storm_height * (-((hour - day.storm_hour) / STORM_SPREAD_HOURS).powi(2) / 2.0).exp();
-    BASE + SCAN * within(1.0, 3.0) + busy * (2500.0 * ramp(9.0, 17.5) * lunch + storm)
+    BASE + SCAN * within(1.0, 3.0) + busy * (2500.0 * ramp(9.0, work_ends_hour) * lunch + storm)
 }
 
 /// Normal and uniform numbers from a seed.

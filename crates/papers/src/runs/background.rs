@@ -11,15 +11,17 @@ use toml::Table;
 use super::{Context, Ran};
 use crate::cells::{Cell, Course};
 use crate::{Options, ReproduceError};
-use ioweir_background::forecast::{Backtest, Calendar, ForecasterChoice, Point, backtest, whole_days};
+use ioweir_background::forecast::{Backtest, Calendar, ForecasterChoice, Point, backtest, diagnose, whole_days};
 use ioweir_background::plan::{
     Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Policy, Replayed, bound, outlooks, replay,
 };
 use ioweir_background::series::{Losses, Series, Vdi, series_of_trace};
 use ioweir_lab::run::{Silent, TraceMeta, sha256};
 
-pub(super) const DAYS_METRICS: &str = "pool_gib violated queued bound_violated bound_queued debt_gib free_gib below_floor overrun foreground background used";
+pub(super) const DAYS_METRICS: &str = "pool_gib violated queued bound_violated bound_queued alone_violated alone_queued debt_gib free_gib below_floor overrun foreground background used";
 pub(super) const FORECAST_METRICS: &str = "smape mase mean_error coverage_p95 actual forecast";
+pub(super) const SERIES_COURSES: &str =
+    "arrivals six_days first_day autocorrelation partial_autocorrelation day_before trend season rest";
 const FORECAST_COURSES: [&str; 2] = ["actual", "forecast"];
 
 const DAY_SECONDS: u32 = 86_400;
@@ -41,14 +43,11 @@ pub(super) struct LoadSpec {
 pub(super) struct DaysSpec {
     load: LoadSpec,
     /// The policy, with the keys of `ioweir plan --policy`; `pools_gib` and `scales` take the place of the pool's size and the level of the
-    /// load.
+    /// load. The fixed bucket is the paper's: 40 to 50 % of the pool.
     pub(super) policy: Policy,
     pools_gib: Vec<u64>,
     scales: Vec<f64>,
-    /// The fixed bucket: debt in percent of the pool at which paying begins.
-    low_percent: f64,
-    /// The debt at which the fixed bucket takes all cores, proportionally between.
-    highs_percent: Vec<f64>,
+    shapes: Vec<Shape>,
     /// A cell has one number for each.
     seeds: Vec<u64>,
     schedulers: Vec<Decides>,
@@ -56,27 +55,40 @@ pub(super) struct DaysSpec {
     course_pool_gib: Option<u64>,
 }
 
+/// The shape of a generated day.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shape {
+    name: String,
+    /// The height of the login storm, as a multiple of the usual.
+    storm: f64,
+    work_ends_hour: f64,
+}
+
+impl Shape {
+    /// The day on which the forecasters are measured.
+    fn usual() -> Self {
+        let Vdi { storm, work_ends_hour, .. } = Vdi::default();
+        Self { name: "storm".into(), storm, work_ends_hour }
+    }
+}
+
 /// A cell of days: the varied values, except the seed.
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct Case<'a> {
+    shape: &'a Shape,
     pool_gib: u64,
     scale: f64,
-    high_percent: f64,
     decides: Decides,
 }
 
 impl DaysSpec {
-    fn cases(&self) -> impl Iterator<Item = Case> {
+    fn cases(&self) -> impl Iterator<Item = Case<'_>> {
         let pools = self.pools_gib.iter().flat_map(|pool| self.scales.iter().map(|scale| (*pool, *scale)));
-        let marks = pools.flat_map(|(pool, scale)| self.highs_percent.iter().map(move |high| (pool, scale, *high)));
-        marks.flat_map(|(pool_gib, scale, high_percent)| {
-            self.schedulers.iter().map(move |decides| Case { pool_gib, scale, high_percent, decides: *decides })
+        let days = pools.flat_map(|(pool, scale)| self.shapes.iter().map(move |shape| (pool, scale, shape)));
+        days.flat_map(|(pool_gib, scale, shape)| {
+            self.schedulers.iter().map(move |decides| Case { shape, pool_gib, scale, decides: *decides })
         })
-    }
-
-    fn watermark(&self, high_percent: f64) -> Watermark {
-        let per_mille = |percent: f64| (percent * 10.0).round() as u32;
-        Watermark { low_per_mille: per_mille(self.low_percent), high_per_mille: per_mille(high_percent) }
     }
 }
 
@@ -102,6 +114,15 @@ pub(super) struct ForecastSpec {
     pub(super) policy: Policy,
     methods: Vec<String>,
     histories: Vec<HistorySpec>,
+}
+
+/// A load as it is: its course, its correlations and its parts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SeriesSpec {
+    load: LoadSpec,
+    pub(super) policy: Policy,
+    shape: Shape,
 }
 
 /// The days that are forecast, and the history before them.
@@ -159,18 +180,19 @@ impl LoadSpec {
         &self,
         policy: &Policy,
         options: &Options,
+        shape: &Shape,
         seed: u64,
     ) -> Result<(Load, String, Vec<TraceMeta>), ReproduceError> {
         let bin_seconds = policy.bin_seconds();
         if options.trace_files.is_empty() {
             let bins = (self.history_days + self.days) * (DAY_SECONDS / bin_seconds) as usize;
             let start_unix_seconds = self.start_unix_seconds - self.history_days as i64 * i64::from(DAY_SECONDS);
-            let vdi = Vdi { start_unix_seconds, bin_seconds, bins, seed, ..Vdi::default() };
+            let Shape { storm, work_ends_hour, .. } = *shape;
+            let vdi = Vdi { start_unix_seconds, bin_seconds, bins, seed, storm, work_ends_hour, ..Vdi::default() };
             let words = format!(
-                "The load is {} weeks and {} days of generated virtual desktops, times {}.",
+                "The load is {} weeks and {} days of generated virtual desktops.",
                 self.history_days / 7,
-                self.days,
-                policy.load.scale
+                self.days
             );
             return Ok((Load::of_series(&[vdi.generate().series], policy).map_err(wrong)?, words, Vec::new()));
         }
@@ -215,8 +237,8 @@ impl Days {
         Ok(Self { actual, ahead: [p95?, p99?] })
     }
 
-    fn replay(&self, policy: &Policy, decides: Decides, watermark: Watermark) -> Replayed {
-        let system = policy.system();
+    fn replay(&self, policy: &Policy, decides: Decides) -> Replayed {
+        let (system, watermark) = (policy.system(), Watermark::PAPER);
         let mut outlook = |bin: usize| match decides {
             Decides::P95 => self.ahead[0][bin].clone(),
             Decides::P99 => self.ahead[1][bin].clone(),
@@ -254,24 +276,25 @@ pub(super) fn run_days(
 ) -> Result<Ran, ReproduceError> {
     // A given series has no seeds.
     let seeds = if context.options.trace_files.is_empty() { spec.seeds.len() } else { spec.seeds.len().min(1) };
-    let cases: Vec<Case> = spec.cases().collect();
+    let cases: Vec<Case<'_>> = spec.cases().collect();
     context.progress.started(seeds * cases.len());
     let mut ran = Ran { specs: vec![(format!("Days {name}"), table.to_string())], ..Ran::default() };
     ran.cells = cases.iter().map(|case| case.cell(name)).collect();
     for (number, seed) in spec.seeds[..seeds].iter().enumerate() {
-        for scale in &spec.scales {
+        for (shape, scale) in spec.shapes.iter().flat_map(|shape| spec.scales.iter().map(move |scale| (shape, scale))) {
             let mut policy = spec.policy.clone();
             policy.load.scale = *scale;
-            let (load, words, inputs) = spec.load.read(&policy, context.options, *seed)?;
+            let (load, words, inputs) = spec.load.read(&policy, context.options, shape, *seed)?;
             if ran.notes.is_empty() {
                 (ran.notes, ran.inputs) = (vec![words], inputs);
             }
             let days = Days::new(&spec.load, &policy, &load, &spec.schedulers)?;
-            let cells = ran.cells.par_iter_mut().zip(&cases).filter(|(_, case)| case.scale.total_cmp(scale).is_eq());
+            let is_of = |case: &Case<'_>| case.shape == shape && case.scale.total_cmp(scale).is_eq();
+            let cells = ran.cells.par_iter_mut().zip(&cases).filter(|(_, case)| is_of(case));
             cells.for_each(|(cell, case)| {
                 let mut policy = policy.clone();
                 policy.pool.size = Size(case.pool_gib << 30);
-                let replayed = days.replay(&policy, case.decides, spec.watermark(case.high_percent));
+                let replayed = days.replay(&policy, case.decides);
                 if number == 0 && spec.course_pool_gib == Some(case.pool_gib) {
                     cell.courses.extend(courses(&policy, &replayed));
                 }
@@ -283,9 +306,9 @@ pub(super) fn run_days(
     Ok(ran)
 }
 
-impl Case {
+impl Case<'_> {
     fn cell(&self, run: &str) -> Cell {
-        let cell = Cell::new(run).at("pool", self.pool_gib).at("scale", self.scale).at("high", self.high_percent);
+        let cell = Cell::new(run).at("shape", &self.shape.name).at("pool", self.pool_gib).at("scale", self.scale);
         cell.at("scheduler", self.decides.name()).metric("pool_gib", self.pool_gib as f64)
     }
 }
@@ -296,15 +319,32 @@ impl Decides {
     }
 }
 
+/// The time in violation and the requests queued, in percent, where no background work is done at all.
+fn alone(policy: &Policy, actual: &[Demand]) -> (f64, f64) {
+    let system = policy.system();
+    let most = system.core_requests.saturating_mul(u64::from(system.cores));
+    let (mut waiting, mut violated, mut delayed, mut all) = (0_u64, 0.0, 0.0, 0.0);
+    for Demand { requests, .. } in actual {
+        waiting = (waiting + requests).saturating_sub(most);
+        violated += f64::from(u8::from(waiting > 0));
+        delayed += requests.saturating_sub(most) as f64;
+        all += *requests as f64;
+    }
+    (100.0 * violated / actual.len().max(1) as f64, 100.0 * delayed / f64::max(all, 1.0))
+}
+
 /// Adds the numbers of a seed to a cell.
 fn measure(cell: &mut Cell, policy: &Policy, replayed: &Replayed, actual: &[Demand]) {
     let least = bound(&policy.system(), &Ledger::new(policy.pool()), actual).percent_of(replayed);
+    let alone = alone(policy, actual);
     let gib = |blocks: u64| blocks as f64 * policy.pool.block.0 as f64 / (1_u64 << 30) as f64;
     let metrics = [
         ("violated", replayed.violated_percent()),
         ("queued", replayed.delayed_percent()),
         ("bound_violated", least.0),
         ("bound_queued", least.1),
+        ("alone_violated", alone.0),
+        ("alone_queued", alone.1),
         ("debt_gib", gib(replayed.tied_blocks_max)),
         ("free_gib", gib(replayed.free_blocks_min)),
         ("below_floor", replayed.below_floor_bins as f64),
@@ -315,19 +355,41 @@ fn measure(cell: &mut Cell, policy: &Policy, replayed: &Replayed, actual: &[Dema
     }
 }
 
+/// Requests a second, as a series.
+fn series_of(load: &Load, bins: usize) -> Series {
+    Series {
+        name: "requests".into(),
+        start_unix_seconds: load.start_unix_seconds,
+        bin_seconds: load.bin_seconds,
+        values: load.requests.iter().copied().take(bins).collect(),
+        losses: Losses::default(),
+    }
+}
+
+pub(super) fn run_series(name: &str, spec: &SeriesSpec, context: Context<'_>) -> Result<Ran, ReproduceError> {
+    let (load, _, _) = spec.load.read(&spec.policy, context.options, &spec.shape, 0)?;
+    let day = (DAY_SECONDS / load.bin_seconds) as usize;
+    let played = load.requests.len().saturating_sub(spec.load.days * day);
+    let part = |from: usize, bins: usize| {
+        let known = load.requests.iter().skip(from).take(bins).enumerate();
+        known.filter_map(|(bin, rate)| Some((bin as f64 / day as f64, (*rate)?))).collect::<Vec<_>>()
+    };
+    let mut cell = Cell::new(name);
+    let courses =
+        [("arrivals", part(0, usize::MAX)), ("six_days", part(played, usize::MAX)), ("first_day", part(played, day))];
+    let found = diagnose(&series_of(&load, usize::MAX), &Calendar::default()).map_err(wrong)?;
+    let courses = courses.into_iter().chain(found.points());
+    cell.courses.extend(courses.map(|(name, points)| (name.to_owned(), Course::Points(points))));
+    Ok(Ran { cells: vec![cell], ..Ran::default() })
+}
+
 pub(super) fn run_forecasts(name: &str, spec: &ForecastSpec, context: Context<'_>) -> Result<Ran, ReproduceError> {
-    let (load, _, _) = spec.load.read(&spec.policy, context.options, 0)?;
+    let (load, _, _) = spec.load.read(&spec.policy, context.options, &Shape::usual(), 0)?;
     let bins_an_hour = (3600 / load.bin_seconds) as usize;
     let score = |method: &String, history: &HistorySpec| {
         let choice: ForecasterChoice = method.parse().map_err(wrong)?;
         let end = history.end_hours.map(|hours| (spec.load.history_days * 24 + hours) * bins_an_hour);
-        let series = Series {
-            name: "requests".into(),
-            start_unix_seconds: load.start_unix_seconds,
-            bin_seconds: load.bin_seconds,
-            values: load.requests.iter().copied().take(end.unwrap_or(usize::MAX)).collect(),
-            losses: Losses::default(),
-        };
+        let series = series_of(&load, end.unwrap_or(usize::MAX));
         let (series, calendar) = history
             .cluster
             .as_ref()

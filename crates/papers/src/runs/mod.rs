@@ -75,6 +75,8 @@ enum Kind {
     Days,
     /// Forecasts for a day ahead.
     Forecast,
+    /// A load as it is, with its correlations and its parts.
+    Series,
     /// The conditions of another run, of which one is inferred.
     Conditions,
     /// Numbers that are not computed: a stored measurement, or a table of the paper.
@@ -88,8 +90,9 @@ impl Kind {
             Self::Comparison => (comparison::METRICS, comparison::AXES),
             Self::Experiment => (experiment::METRICS, "scheduler class"),
             Self::Server => (server::METRICS, "platform workload schedule load"),
-            Self::Days => (background::DAYS_METRICS, "pool scale high scheduler"),
+            Self::Days => (background::DAYS_METRICS, "shape pool scale scheduler"),
             Self::Forecast => (background::FORECAST_METRICS, "method history"),
+            Self::Series => (background::SERIES_COURSES, ""),
             Self::Conditions => (conditions::METRICS, conditions::AXES),
             Self::Stored => ("", ""),
         }
@@ -232,6 +235,11 @@ impl Run {
                 let spec: background::ForecastSpec = read(table)?;
                 spec.policy.check().map_err(|complaint| complaint.problem())?;
                 Box::new(move |context| background::run_forecasts(name, &spec, context))
+            }
+            Kind::Series => {
+                let spec: background::SeriesSpec = read(table)?;
+                spec.policy.check().map_err(|complaint| complaint.problem())?;
+                Box::new(move |context| background::run_series(name, &spec, context))
             }
             Kind::Conditions => {
                 let _: conditions::Spec = read(table)?;
