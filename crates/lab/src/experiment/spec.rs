@@ -8,8 +8,8 @@ use ioweir_core::cores::SCHEDULES;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
-use crate::server::SerialSpec;
 use crate::sim::Goal;
+use crate::sim::SerialSpec;
 use ioweir_device::standing::Calibrated;
 use ioweir_device::{Extent, ModelChoice};
 

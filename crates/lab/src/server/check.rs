@@ -1,8 +1,7 @@
 //! Validates platforms, workloads and costs. An error names the wrong key and the accepted range.
 
 use super::spec::{
-    BackEndSpec, CostSpec, DiskSpec, Distribution, OperationSpec, PlatformSpec, SerialSpec, TailSpec, WorkCost,
-    WorkloadSpec,
+    BackEndSpec, CostSpec, DiskSpec, Distribution, OperationSpec, PlatformSpec, TailSpec, WorkCost, WorkloadSpec,
 };
 use ioweir_config::Complaint;
 use ioweir_config::{Duration, Size};
@@ -190,14 +189,5 @@ impl BackEndSpec {
         cost("back_end.cost", self.cost)?;
         count("back_end.regions", self.regions.into(), 1, OBJECTS_MAX.into())?;
         step("back_end.within", self.within)
-    }
-}
-
-impl SerialSpec {
-    /// Checks the windows; `key` is the place of their table.
-    pub(crate) fn check(&self, key: &str) -> Result<(), Complaint> {
-        span(&format!("{key}.window"), self.window, 1_000, STEP_MAX_NANOS)?;
-        let half = self.window.nanos().0 / 2;
-        span(&format!("{key}.length"), self.length, 1, half)
     }
 }

@@ -40,6 +40,6 @@ pub use presets::{COST_SETS, COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
 pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad};
 pub use spec::{
     BackEndSpec, CostSpec, DeadlineSpec, DiskSpec, Distribution, FlashCacheSpec, FlushSpec, OperationKind,
-    OperationSpec, PlatformSpec, PrefetchSpec, SerialSpec, SwingSpec, TailSpec, WorkCost, WorkloadSpec,
+    OperationSpec, PlatformSpec, PrefetchSpec, SwingSpec, TailSpec, WorkCost, WorkloadSpec,
 };
 pub use sweep::{RunLength, Stationarity, peak, repeated, stationarity};

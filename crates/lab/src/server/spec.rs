@@ -164,7 +164,7 @@ pub struct CostSpec {
     pub back_end: Option<BackEndSpec>,
     /// Work that needs the server for itself; if absent, workers never stop for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub serial: Option<SerialSpec>,
+    pub serial: Option<crate::sim::SerialSpec>,
     /// The time from the client to the server and back.
     pub network: Duration,
     /// The swing of the load around its mean.
@@ -221,16 +221,6 @@ pub struct BackEndSpec {
     pub regions: u32,
     /// An operation is late this long after it was queued.
     pub within: Duration,
-}
-
-/// The alternation of concurrent and serial execution: in every window of time, its last part is serial, and workers begin no
-/// request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SerialSpec {
-    pub window: Duration,
-    /// The serial part of the window.
-    pub length: Duration,
 }
 
 /// Reading ahead.

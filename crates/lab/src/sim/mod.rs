@@ -25,6 +25,7 @@ pub(crate) mod pool;
 mod records;
 mod replay;
 mod route;
+mod serial;
 mod streams;
 mod tally;
 mod waits;
@@ -48,8 +49,9 @@ pub use outcome::{
     Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step,
     StreamOutcome, Throughput, TierOutcome,
 };
-pub use pool::{Discipline, Serial, TurnCosts};
+pub use pool::{Discipline, TurnCosts};
 pub use replay::simulate;
 pub use route::Route;
+pub use serial::{Serial, SerialSpec};
 pub use tally::{Tally, Teller};
 pub use waits::{Stay, Waits};

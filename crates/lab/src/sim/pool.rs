@@ -6,7 +6,7 @@
 use ioweir_core::cores::{CoreScheduler, Cores, Log, Turn};
 use ioweir_core::{Nanos, Tag};
 
-use crate::server::SerialSpec;
+use super::Serial;
 
 /// A policy that is told the remaining work of a request. Only the oracle uses it.
 pub trait Discipline: CoreScheduler {
@@ -36,29 +36,6 @@ pub struct TurnCosts {
     pub expiry: u64,
     /// Windows of serial execution.
     pub serial: Option<Serial>,
-}
-
-/// Windows of time that end with a part in which the server executes serially.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Serial {
-    /// The length of a window; above zero.
-    pub window: u64,
-    /// The length of the serial part of it.
-    pub length: u64,
-}
-
-impl From<SerialSpec> for Serial {
-    fn from(spec: SerialSpec) -> Self {
-        Self { window: spec.window.nanos().0, length: spec.length.nanos().0 }
-    }
-}
-
-impl Serial {
-    /// The end of the serial part that is running now.
-    fn until(self, now: u64) -> Option<u64> {
-        let at = now % self.window;
-        (at >= self.window - self.length).then(|| now - at + self.window)
-    }
 }
 
 /// The requests that a pool executes.
@@ -113,6 +90,7 @@ pub(crate) struct Ran {
     /// The processor time since it was taken up.
     pub(crate) used: u64,
     /// Whether that is all that it needed; otherwise it has used up its allowance.
+    #[cfg_attr(not(feature = "servers"), expect(dead_code, reason = "only servers have requests of several bursts"))]
     pub(crate) is_done: bool,
 }
 
@@ -133,6 +111,7 @@ impl Busy {
         self.turn + self.run + self.held
     }
 
+    #[cfg(feature = "servers")]
     pub(crate) fn since(&self, start: &Self) -> Self {
         Self {
             turn: self.turn - start.turn,
@@ -182,11 +161,13 @@ impl<S: Discipline> WorkerPool<S> {
     }
 
     /// The number of workers that idle.
+    #[cfg(feature = "servers")]
     pub(crate) fn idle(&self) -> u32 {
         u32::try_from(self.idle.len()).unwrap_or(u32::MAX)
     }
 
     /// The number of workers that will take a request without being woken.
+    #[cfg(feature = "servers")]
     pub(crate) fn before_requests(&self) -> u32 {
         self.before_requests
     }

@@ -59,7 +59,10 @@ fn one_block_reads_wait_for_the_disk_once() {
 #[test]
 fn workers_stop_in_serial_part_of_window() {
     let serial = |length| {
-        spc_1(CostSpec { serial: Some(SerialSpec { window: micros(2_000), length: micros(length) }), ..plain() })
+        spc_1(CostSpec {
+            serial: Some(crate::sim::SerialSpec { window: micros(2_000), length: micros(length) }),
+            ..plain()
+        })
     };
     let plain = spc_1(plain());
     let rate = plain.capacity() * 0.6;
