@@ -228,7 +228,7 @@ pub fn completion_parts_of(run: &Outcome) -> [f64; PARTS.len()] {
     device_time(all, run.busy.0.min(all), run.idling.0, run.service.work_nanos()).map(|nanos| nanos as f64 / 1e9)
 }
 
-/// Those of the parts that are the device's working time.
+/// The device's working time by part: the given parts without its idle time.
 pub(crate) fn only_busy(mut parts: [f64; PARTS.len()]) -> [f64; PARTS.len()] {
     parts[IDLE..].fill(0.0);
     parts

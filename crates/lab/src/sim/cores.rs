@@ -112,7 +112,7 @@ impl Workers {
     }
 
     pub(super) fn next_time(&self) -> Nanos {
-        Nanos(self.pool.next_time())
+        Nanos(self.pool.next().0)
     }
 
     /// Time that workers were busy, turns included, up to their last event.
@@ -157,8 +157,10 @@ impl Workers {
     /// Does what is due at `now`.
     pub(super) fn advance(&mut self, now: Nanos, table: &mut impl CoreRequests) {
         let (pool, mut at_desk) = self.at_desk(now, table);
-        while let Some((worker, ran)) = pool.due() {
-            if let Some(ran) = ran {
+        while let (due, worker) = pool.next()
+            && due <= pool.now
+        {
+            if let Some(ran) = pool.end(worker) {
                 at_desk.ran(pool, worker, ran);
             }
             pool.proceed(worker, &mut at_desk);

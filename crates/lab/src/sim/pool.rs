@@ -134,7 +134,7 @@ pub(crate) struct WorkerPool<S> {
     idle: Vec<u32>,
     /// Workers that take up a turn or stand still: each takes a request afterwards.
     before_requests: u32,
-    /// What is over; see [`WorkerPool::busy`].
+    /// The busy time of turns and requests that have ended.
     busy: Busy,
 }
 
@@ -155,9 +155,15 @@ impl<S: Discipline> WorkerPool<S> {
         }
     }
 
-    /// When the next worker is due.
-    pub(crate) fn next_time(&self) -> u64 {
-        self.due.iter().copied().min().unwrap_or(NEVER)
+    /// The time at which a worker is due next, and the first such worker.
+    pub(crate) fn next(&self) -> (u64, u32) {
+        let mut next = (NEVER, 0);
+        for (worker, due) in (0..).zip(&*self.due) {
+            if *due < next.0 {
+                next = (*due, worker);
+            }
+        }
+        next
     }
 
     /// The number of workers that idle.
@@ -191,10 +197,10 @@ impl<S: Discipline> WorkerPool<S> {
         begun.sum()
     }
 
-    /// The first worker that is due now, and the request that it has run. The caller says what becomes of the request, and then lets the
-    /// worker [`proceed`](Self::proceed).
-    pub(crate) fn due(&mut self) -> Option<(u32, Option<Ran>)> {
-        let at = self.due.iter().position(|due| *due <= self.now)?;
+    /// Ends what a worker does that is due now; returns the request that it has run. The caller says what becomes of the request, and then
+    /// lets the worker [`proceed`](Self::proceed).
+    pub(crate) fn end(&mut self, worker: u32) -> Option<Ran> {
+        let at = worker as usize;
         self.due[at] = NEVER;
         let ran = match self.doing[at] {
             Doing::Idle => None,
@@ -217,9 +223,9 @@ impl<S: Discipline> WorkerPool<S> {
                 Some(Ran { tag, paid, used: burst, is_done })
             }
         };
-        // What follows is decided by `proceed`; until then the worker does nothing, and is not idle.
+        // The worker does nothing until `proceed` decides, but does not count as idle.
         self.doing[at] = Doing::Idle;
-        Some((u32::try_from(at).unwrap_or(u32::MAX), ran))
+        ran
     }
 
     /// One more request is queued: an idle worker begins a turn, if there is one.

@@ -59,8 +59,8 @@ keys! {
         margin: Option<u32> = absent,
         /// requests of it that wait or are with the device at once, 1 to 64; 4 if absent, and 1 beside `idle_depth`
         depth: Option<u32> = absent,
-        /// it starts a request only while clients have at most so many, waiting or with the device: 0 makes it an idle class, and on flash
-        /// a third of what the device does at once is felt as little; its share alone decides if absent
+        /// the most requests of clients, waiting or with the device, beside which it starts one of its own: 0 makes it an idle class; if
+        /// absent, its share alone decides
         idle_depth: Option<u32> = absent,
         /// `scrub` and `relocate`: the longest of its requests; as long as those of clients if absent
         request_bytes_max: Option<Size> = absent,

@@ -214,16 +214,16 @@ impl<'a, S: Discipline> Engine<'a, S> {
     fn run_until(&mut self, end: u64) {
         let Self { pool, server } = self;
         while !server.is_full {
-            let worker = pool.next_time();
+            let (worker_time, worker) = pool.next();
             let disk = server.disk_events.next_time().unwrap_or(NEVER);
-            let next = worker.min(disk).min(server.next_arrival).min(server.next_point);
+            let next = worker_time.min(disk).min(server.next_arrival).min(server.next_point);
             if next >= end {
                 break;
             }
             server.laws.step(next - server.now, pool.idle());
             (server.now, pool.now) = (next, next);
-            if next == worker {
-                server.worker_event(pool);
+            if next == worker_time {
+                server.worker_event(pool, worker);
             } else if next == disk {
                 server.disk_event(pool);
             } else if next == server.next_arrival {
@@ -260,9 +260,8 @@ fn slot_of(tag: Tag) -> u32 {
 }
 
 impl Inside<'_> {
-    fn worker_event<S: Discipline>(&mut self, pool: &mut WorkerPool<S>) {
-        let Some((worker, ran)) = pool.due() else { return };
-        if let Some(ran) = ran {
+    fn worker_event<S: Discipline>(&mut self, pool: &mut WorkerPool<S>, worker: u32) {
+        if let Some(ran) = pool.end(worker) {
             self.burst_over(pool, worker, ran);
         }
         pool.proceed(worker, self);
