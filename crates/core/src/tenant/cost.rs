@@ -57,34 +57,32 @@ impl CostModel {
 /// The weight of the newest request in a mean, as a power of two.
 const MEAN_SHIFT: u32 = 3;
 
-/// The cost of discards and flushes in sectors, learnt from the time from dispatch to completion: as many sectors as requests
-/// with data have on average, for each of their average times. Nothing is learnt before the first request with data.
+/// The cost of discards and flushes in sectors, learnt at their completion: as many sectors as requests with data, at their mean pace
+/// of that time, move between its dispatch and its completion. The first discard or flush begins it: until then requests
+/// with data are not timed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dataless {
-    /// Mean times of discards and of flushes in nanoseconds; zero if none has been seen.
-    nanos: [u64; 2],
+    /// Mean costs of discards and of flushes, times 2^[`MEAN_SHIFT`]; zero if none has been seen.
+    sectors: [u64; 2],
     /// The mean time and length of requests with data, both times 2^[`MEAN_SHIFT`]; zero if none has been seen.
     data_nanos: u64,
     data_sectors: u64,
 }
 
 impl Dataless {
-    pub(crate) const UNKNOWN: Self = Self { nanos: [0; 2], data_nanos: 0, data_sectors: 0 };
+    pub(crate) const UNKNOWN: Self = Self { sectors: [0; 2], data_nanos: 0, data_sectors: 0 };
 
     /// The longest time that counts: 17 seconds.
     const NANOS_MAX: u64 = 1 << 34;
 
-    /// A time counts at most 16 times the mean, the first one at most 16 times the mean of requests with data. A client whose
+    /// A cost counts at most 16 times the mean, the first one at most 16 times the mean length of requests with data. A client whose
     /// flush met an outage of the device does not pay for the outage; where flushes are slow, the mean follows within a few of them.
     const OUTLIER_SHIFT: u32 = 4;
 
     /// The expected cost of a discard or flush; at least one.
     pub(crate) fn cost(&self, operation: Operation) -> u32 {
-        let nanos = self.nanos[usize::from(operation == Operation::Flush)];
-        // A time is below 2^34, and a length below 2^33: the sectors of a dispatch times 2^3.
-        let sectors = u128::from(nanos) * u128::from(self.data_sectors);
-        let cost = sectors.checked_div(u128::from(self.data_nanos)).unwrap_or(1);
-        cost.clamp(1, u128::from(COST_MAX)) as u32
+        let sectors = self.sectors[usize::from(operation == Operation::Flush)] >> MEAN_SHIFT;
+        sectors.clamp(1, u64::from(COST_MAX)) as u32
     }
 
     /// Learns from a request that the device had for this time.
@@ -99,10 +97,17 @@ impl Dataless {
                 }
             }
             Operation::Discard | Operation::Flush => {
-                let mean = &mut self.nanos[usize::from(request.operation == Operation::Flush)];
+                // A time is below 2^34, and a length below 2^35: the sectors of a dispatch times 2^3.
+                let moved = u128::from(nanos) * u128::from(self.data_sectors);
+                let Some(moved) = moved.checked_div(u128::from(self.data_nanos)) else { return };
+                let newest = moved.clamp(1, u128::from(COST_MAX)) as u64;
+                let mean = &mut self.sectors[usize::from(request.operation == Operation::Flush)];
                 *mean = match *mean {
-                    0 => nanos.min(self.data_nanos >> MEAN_SHIFT << Self::OUTLIER_SHIFT),
-                    known => known - (known >> MEAN_SHIFT) + (nanos.min(known << Self::OUTLIER_SHIFT) >> MEAN_SHIFT),
+                    0 => newest.min(self.data_sectors >> MEAN_SHIFT << Self::OUTLIER_SHIFT).max(1) << MEAN_SHIFT,
+                    known => {
+                        let most = known >> MEAN_SHIFT << Self::OUTLIER_SHIFT;
+                        known - (known >> MEAN_SHIFT) + newest.min(most.max(1))
+                    }
                 };
             }
         }

@@ -173,6 +173,25 @@ fn outage_is_not_charged_to_a_flush() {
     }
 }
 
+#[test]
+fn outage_of_data_is_not_charged_to_a_flush() {
+    const MILLI: u64 = SECOND / 1000;
+    let flush = Request { operation: Operation::Flush, sectors: 0, ..read(0, 0) };
+    let mut policy = policy("sfq", &[("cost", 1)]);
+    let mut now = 0;
+    let data = |count| std::iter::repeat_n((read(0, 4 * KIB), MILLI), count);
+    let outage = [(read(0, 4 * KIB), 5 * SECOND), (flush, 5 * SECOND)];
+    // Requests with data are timed once there has been a flush.
+    for (request, time) in [(flush, MILLI)].into_iter().chain(data(40)).chain(outage).chain(data(40)) {
+        policy.submit(Nanos(now), request).unwrap();
+        let Step::Dispatch(dispatch) = policy.poll(Nanos(now)) else { panic!("nothing limits it") };
+        now += time;
+        policy.complete(Nanos(now), dispatch.tag);
+    }
+    let cost = control(&mut policy).expected_cost(StreamId(0), Operation::Flush, 0);
+    assert!((8..=128).contains(&cost), "{cost}");
+}
+
 /// Keeps four requests of a client queued; answers with when they went, and their bytes.
 fn flow(policy: &mut Policy, now: &mut u64, end: u64, bytes: u64) -> Vec<(u64, u64)> {
     let mut served = vec![];
