@@ -86,8 +86,10 @@ impl Source {
     #[must_use]
     pub(super) fn command(&self, standing: &Standing) -> String {
         let outside = matches!(standing, Standing::Calibrated(Calibrated { verdict: Verdict::Outside, .. }));
-        if outside && !self.words.is_empty() {
-            return format!("ioweir replay {} /dev/DEVICE --scheduler none,mq-deadline,bfq", self.words);
+        match (outside, self.words.as_str()) {
+            (true, "") => return "ioweir record /dev/DEVICE -o seen.parquet".into(),
+            (true, words) => return format!("ioweir replay {words} /dev/DEVICE --scheduler none,mq-deadline,bfq"),
+            (false, _) => {}
         }
         if self.latencies < CALIBRATE_MIN {
             return "ioweir calibrate /dev/DEVICE -o own.toml".into();

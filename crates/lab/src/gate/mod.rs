@@ -122,13 +122,16 @@ fn falls_behind(standing: &Standing, evidence: &Evidence) -> Option<(Decision, S
 
 /// The calibration itself says that the model does not describe the device.
 fn outside_of_family(standing: &Standing, _: &Evidence) -> Option<(Decision, String)> {
-    let Standing::Calibrated(Calibrated { verdict, .. }) = standing else { return None };
+    let Standing::Calibrated(Calibrated { verdict, judged, error_share, .. }) = standing else { return None };
     let decision = match verdict {
         Verdict::Inside => return None,
         Verdict::Edge => Decision::Warn,
         Verdict::Outside => Decision::Calibrate,
     };
-    Some((decision, format!("the device is {}", verdict.words())))
+    let error = error_share.map_or_else(String::new, |share| {
+        format!(": its error on {} is {} % of the mean", judged.name(), format_count((share * 100.0) as u64))
+    });
+    Some((decision, format!("the device is {}{error}", verdict.words())))
 }
 
 /// The requests are not like those in which the device was seen.
@@ -182,7 +185,11 @@ impl Judgement {
             Decision::Recommend => String::new(),
             Decision::Warn => format!("Take it with care: {reasons}.{}", command("To be surer")),
             Decision::Calibrate => {
-                format!("There is no recommendation: {reasons}.{}", command("Calibrate first"))
+                // Another calibration of an outsider is no better.
+                let is_fit = self.command.starts_with("ioweir calibrate ");
+                let intent =
+                    if is_fit { "Calibrate first" } else { "No model of this kind fits: measure on the device" };
+                format!("There is no recommendation: {reasons}.{}", command(intent))
             }
         }
     }

@@ -68,9 +68,12 @@ fn commands_measure_what_is_missing() {
     let command = |standing: &Standing, evidence: &Evidence| judge(standing, evidence).command;
     assert_eq!(command(&assumed(), &missed(9.0, 5_000)), "ioweir calibrate a.trace --kind disk -o own.toml");
     assert_eq!(command(&assumed(), &Evidence::default()), "ioweir calibrate /dev/DEVICE -o own.toml");
-    assert!(
-        command(&calibrated(Verdict::Outside), &missed(1.0, 5_000)).starts_with("ioweir replay a.trace /dev/DEVICE")
-    );
+    let outside = calibrated(Verdict::Outside);
+    assert!(command(&outside, &missed(1.0, 5_000)).starts_with("ioweir replay a.trace /dev/DEVICE"));
+    assert_eq!(command(&outside, &Evidence::default()), "ioweir record /dev/DEVICE -o seen.parquet");
+    let text = judge(&outside, &missed(1.0, 5_000)).text();
+    assert!(text.contains("its error on the second half is 10 % of the mean"), "{text}");
+    assert!(text.contains("measure on the device: ioweir replay ") && !text.contains("Calibrate first"), "{text}");
     assert_eq!(command(&calibrated(Verdict::Inside), &missed(1.0, 5_000)), "", "there is nothing to be surer of");
 }
 
