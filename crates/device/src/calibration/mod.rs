@@ -8,7 +8,7 @@ mod range;
 #[cfg(test)]
 mod tests;
 
-use ioweir_config::{Complaint, Duration, from_table, to_table};
+use ioweir_config::{Complaint, Duration, Ratio, from_table, to_table};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
@@ -42,9 +42,15 @@ pub struct Calibration {
     pub intervals: String,
     /// The requests in which the device was seen.
     pub range: Range,
+    /// The busy times of a disk that two reads made up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<Pairs>,
     /// The error by class of requests.
     #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassError>,
+    /// How a table and the model together predict response times by class.
+    #[serde(default, rename = "blend", skip_serializing_if = "Vec::is_empty")]
+    pub blends: Vec<BlendedClass>,
     /// The parameters that were fitted.
     #[serde(default, rename = "parameter", skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<Parameter>,
@@ -107,6 +113,56 @@ pub struct ClassError {
     /// The demerit of the simplest alternative: a table of quantiles by class, made of the same requests as the fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<Duration>,
+}
+
+/// The times between the completions of two reads that had the device to themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pairs {
+    /// The number of pairs.
+    pub count: u64,
+    /// The mean time from the first completion to the second.
+    pub apart: Duration,
+    /// The mean time that such a read takes by itself.
+    pub alone: Duration,
+}
+
+impl Pairs {
+    /// The fewest pairs that say something.
+    const COUNT_MIN: u64 = 25;
+    /// Pairs that are less apart than this share of what a read takes were served beside each other. Disks of the family are at 0.8 or
+    /// more, stripes of four at 0.7 or less (`experiments/calibration`, devices for tuning).
+    const SHARE_MIN: f64 = 0.75;
+
+    /// Whether the device serves requests beside each other.
+    #[must_use]
+    pub fn is_beside(&self) -> bool {
+        self.count >= Self::COUNT_MIN && self.apart.as_nanos_f64() < self.alone.as_nanos_f64() * Self::SHARE_MIN
+    }
+}
+
+/// The prediction of response times of one class by the model and a table of quantiles, and its error on the last quarter of the
+/// requests. The share of the table was chosen on the quarter before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlendedClass {
+    /// The class, as of the errors.
+    pub name: String,
+    /// The number of requests of the class in the last quarter.
+    pub requests: u64,
+    /// The share of the table; the rest is the model's.
+    pub table_share: Ratio,
+    /// The mean response time of the device.
+    pub measured_mean: Duration,
+    /// The demerit of the model by itself.
+    pub model: Duration,
+    /// The demerit of the table by itself.
+    pub table: Duration,
+    /// The demerit of both with their shares.
+    pub blend: Duration,
+    /// The table: the mean response times of equal parts of the first half, from the shortest. Empty if it has no share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantiles: Vec<Duration>,
 }
 
 /// A parameter that was fitted.
@@ -185,6 +241,12 @@ impl Calibration {
         if counts().min() != counts().max() {
             let problem = "parameters have different numbers of values of other devices";
             return check::fail("calibration.parameter[0].drawn", problem, "give each the same number, or none");
+        }
+        if let Some(number) =
+            self.blends.iter().position(|own| own.table_share.value() > 0.0 && own.quantiles.is_empty())
+        {
+            let key = format!("calibration.blend[{number}].quantiles");
+            return check::fail(key, "a table with a share has no quantiles", "give them, or `table_share = 0`");
         }
         let spans = [("read_size", self.range.read_size), ("write_size", self.range.write_size)];
         for (name, span) in spans {

@@ -10,7 +10,9 @@
 //! one another in the model's own queue. Probes keep several requests in the device: there each is *released* by a completion
 //! of the model, of the same number as was seen before it. So is each request of a sender with so many places ([`Load::of`]).
 
+mod blend;
 mod load;
+mod pairs;
 mod table;
 
 use std::cmp::Reverse;
@@ -22,9 +24,11 @@ use serde::Serialize;
 use super::calibration::ClassError;
 use super::queue::{CommandOrder, CommandQueue};
 use super::{Device, Service};
+pub use blend::blended;
 use ioweir_config::Duration;
 use load::releases;
 pub use load::{Load, depth_max};
+pub use pairs::pairs;
 pub use table::tabled;
 
 /// Requests that begin within this part of the disk from the end of the one before are near.
@@ -367,6 +371,15 @@ impl Classes {
         Self { numbers: requests.iter().map(number).collect() }
     }
 
+    /// Whether the request at this place reads or writes; `None` of others.
+    fn operation(&self, at: usize) -> Option<Operation> {
+        match self.numbers.get(at)? {
+            0..=5 => Some(Operation::Read),
+            6..=11 => Some(Operation::Write),
+            _ => None,
+        }
+    }
+
     /// The values of each class, of values in the order of the requests.
     #[must_use]
     pub fn split(&self, values: &[u64]) -> Vec<Vec<u64>> {
@@ -388,7 +401,17 @@ pub struct Validation {
     /// Modelled response times, likewise.
     pub modelled_nanos: Vec<u64>,
     classes: Classes,
+    /// Whether other requests were in the device when each came.
+    is_beside: Vec<bool>,
 }
+
+/// The names of the classes by the queue: what a request does, and whether others were in the device when it came.
+const QUEUE_NAMES: [(&str, Operation, bool); 4] = [
+    ("read, alone", Operation::Read, false),
+    ("read, beside others", Operation::Read, true),
+    ("write, alone", Operation::Write, false),
+    ("write, beside others", Operation::Write, true),
+];
 
 impl Validation {
     /// Replays measured requests.
@@ -402,6 +425,19 @@ impl Validation {
             measured_nanos: requests.iter().map(|request| request.response_nanos).collect(),
             modelled_nanos: replayed.iter().map(Replayed::response_nanos).collect(),
             classes: Classes::new(requests, sectors),
+            is_beside: load::depths_of(requests).into_iter().map(|depth| depth > 1).collect(),
+        })
+    }
+
+    /// The earlier and the later half of the requests.
+    #[must_use]
+    pub fn halves(&self) -> [Self; 2] {
+        let middle = self.measured_nanos.len() / 2;
+        [0..middle, middle..self.measured_nanos.len()].map(|part| Self {
+            measured_nanos: self.measured_nanos[part.clone()].to_vec(),
+            modelled_nanos: self.modelled_nanos[part.clone()].to_vec(),
+            classes: Classes { numbers: self.classes.numbers[part.clone()].to_vec() },
+            is_beside: self.is_beside[part].to_vec(),
         })
     }
 
@@ -425,14 +461,27 @@ impl Validation {
         let all = [self.measured_nanos.clone(), self.modelled_nanos.clone()];
         let classes = Classes::NAMES.into_iter().zip(split.map(|(measured, modelled)| [measured, modelled]));
         let some = std::iter::once((ClassError::ALL, all)).chain(classes).filter(|(_, times)| !times[0].is_empty());
-        let sorted = some.map(|(name, mut times)| {
-            times.iter_mut().for_each(|times| times.sort_unstable());
-            (name, times)
-        });
-        sorted.collect()
+        some.map(sorted).collect()
     }
 
-    /// The error over all requests, and of every class that has some. `halves` are other measured requests of the same
+    /// As [`Self::by_class`], of reads and writes by whether other requests were in the device when they came. Empty if none was.
+    /// A device that serves one request at a time is told from one that serves several by these alone.
+    fn by_queue(&self) -> Vec<(&'static str, [Vec<u64>; 2])> {
+        if !self.is_beside.contains(&true) {
+            return Vec::new();
+        }
+        let of = |(name, operation, is_beside): (&'static str, Operation, bool)| {
+            let is_own = |at: &usize| {
+                self.is_beside.get(*at) == Some(&is_beside) && self.classes.operation(*at) == Some(operation)
+            };
+            let times = [&self.measured_nanos, &self.modelled_nanos];
+            let own = |times: &Vec<u64>| (0..times.len()).filter(is_own).map(|at| times[at]).collect::<Vec<u64>>();
+            (name, times.map(own))
+        };
+        QUEUE_NAMES.into_iter().map(of).filter(|(_, times)| !times[0].is_empty()).map(sorted).collect()
+    }
+
+    /// The error over all requests, and of every class that has some, by place and by queue. `halves` are other measured requests of the same
     /// device with their classes, whose distance from these says how far the device is from itself.
     #[must_use]
     pub fn errors(&self, halves: Option<&Self>) -> Vec<ClassError> {
@@ -444,7 +493,8 @@ impl Validation {
     pub fn errors_beside(&self, halves: Option<&Self>, tabled_nanos: Option<&[u64]>) -> Vec<ClassError> {
         let tables = tabled_nanos.map(|tabled| Self { modelled_nanos: tabled.to_vec(), ..self.clone() }.errors(None));
         let tables = tables.unwrap_or_default();
-        let others = halves.map(Self::by_class).unwrap_or_default();
+        let both = |validation: &Self| [validation.by_class(), validation.by_queue()].concat();
+        let others = halves.map(both).unwrap_or_default();
         let error = |(name, [measured, modelled]): (&'static str, [Vec<u64>; 2])| {
             let other = others.iter().find(|(other, _)| *other == name);
             ClassError {
@@ -457,8 +507,14 @@ impl Validation {
                 table: tables.iter().find(|table| table.name == name).map(|table| table.demerit),
             }
         };
-        self.by_class().into_iter().map(error).collect()
+        both(self).into_iter().map(error).collect()
     }
+}
+
+/// A class with its times sorted.
+fn sorted((name, mut times): (&'static str, [Vec<u64>; 2])) -> (&'static str, [Vec<u64>; 2]) {
+    times.iter_mut().for_each(|times| times.sort_unstable());
+    (name, times)
 }
 
 /// Whole nanoseconds.

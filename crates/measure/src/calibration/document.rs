@@ -1,6 +1,7 @@
 //! A calibration as a document: the error on the half that the fit did not see, and an interval for every parameter.
 
 use ioweir_config::format_count;
+use ioweir_device::calibration::BlendedClass;
 use ioweir_device::{Calibration, Verdict};
 
 use super::{Calibrated, Settings, settings};
@@ -62,6 +63,9 @@ impl Calibrated {
             document.push(Block::Facts(self.facts.clone()));
         }
         document.push(class_table(&calibration.classes));
+        if !calibration.blends.is_empty() {
+            document.push(blend_table(&calibration.blends));
+        }
         document.push(cdf_charts(&self.unseen.by_class()));
         document.push(self.parameter_table(calibration));
         document.push(range_table(calibration));
@@ -124,6 +128,23 @@ fn headline(calibration: &Calibration) -> String {
         demerit / 1e6,
         demerit / mean.max(1.0) * 100.0
     )
+}
+
+/// The share of the table in predictions by class, and the errors with and without it.
+fn blend_table(blends: &[BlendedClass]) -> Table {
+    let shares = ["share of table", "model", "table", "together"].map(|name| Column::digits(name, 1).unit("%"));
+    let columns = [Column::text("class"), Column::count("requests")];
+    let mut table = Table::new("Predictions by class", columns.into_iter().chain(shares)).caption(
+        "Errors on the last quarter, in percent of the mean. The share of the table was chosen on the quarter before; `validate` predicts \
+         with it. A simulation is the model's alone: a table does not say what another order would have taken.",
+    );
+    for own in blends {
+        let mean = own.measured_mean.as_nanos_f64().max(1.0);
+        let errors = [own.model, own.table, own.blend].map(|error| error.as_nanos_f64() / mean * 100.0);
+        let cells = [own.name.as_str().into(), own.requests.into(), (own.table_share.value() * 100.0).into()];
+        table.row(cells.into_iter().chain(errors.map(Cell::from)));
+    }
+    table
 }
 
 /// The range in which the device was seen.

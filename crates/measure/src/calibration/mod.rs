@@ -12,7 +12,7 @@ use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
 use ioweir_device::fit::table::{DISK, DISK_QUEUED, DISK_TRACED, FLASH, Row, Values};
 use ioweir_device::fit::{Effort, Ensemble, Fit, Groups, Point, UNKNOWN_DISK, evolve, start};
 use ioweir_device::parameter::{self, Amount};
-use ioweir_device::validate::{Load, Measured, Validation, tabled};
+use ioweir_device::validate::{Load, Measured, Validation, blended, pairs, tabled};
 use ioweir_device::{Calibration, DeviceFile, DeviceSpec, Verdict};
 use rayon::prelude::*;
 
@@ -27,6 +27,11 @@ pub use spec::{CalibrationSpec, Kind};
 
 /// The fewest requests: the two halves of fewer say nothing about each other.
 const REQUESTS_MIN: usize = 200;
+/// The fewest requests after a pause that show whether a drive sleeps meanwhile.
+const PAUSES_MIN: usize = 25;
+/// After how long a flash drive sleeps, and the time that it takes to wake.
+const WAKE_IDLE: &str = "ssd.wake.idle";
+const WAKE_TAKES: &str = "ssd.wake.takes";
 /// How the intervals of parameters are found, for the record.
 const INTERVALS: &str = "ensemble: the values of independent searches, 90 % for one more";
 
@@ -137,7 +142,9 @@ impl CalibrationSpec {
             range,
             rows: rows.filter(|row| is_shown(row.key, known)).copied().collect(),
         };
-        let given = Given { rows: given.rows.iter().map(|row| reaching(*row, &start)).collect(), ..given };
+        let pause_nanos = pause_nanos(known);
+        let rows = given.rows.iter().filter_map(|row| awoken(reaching(*row, &start), pause_nanos)).collect();
+        let given = Given { rows, ..given };
         let (file, fit) = self.fit(&given, &start, origin, progress)?;
         let provenance = Provenance::new(origin, vec![meta], vec![("The device".into(), file.to_toml())]);
         let remarks = trace.remarks;
@@ -178,6 +185,12 @@ impl CalibrationSpec {
         let halves = (given.source == Source::Trace).then_some(&seen_result);
         // Probes and the mix that judges them are of different classes, which no table of the one says of the other.
         let tabled = halves.map(|_| tabled(known, unseen, sectors));
+        let blends = halves.map_or_else(Vec::new, |seen| {
+            let [choice, last] = unseen_result.halves();
+            blended(seen, &choice, &last)
+        });
+        let all: Vec<Measured> = known.iter().chain(unseen).copied().collect();
+        let pairs = pairs(&all, sectors);
         let file = DeviceFile {
             calibration: Some(Calibration {
                 source: given.source,
@@ -190,7 +203,9 @@ impl CalibrationSpec {
                 judged,
                 intervals: INTERVALS.into(),
                 range: given.range.clone(),
+                pairs: pairs.filter(|_| matches!(spec, DeviceSpec::Hdd(_))),
                 classes: unseen_result.errors_beside(halves, tabled.as_deref()),
+                blends,
                 parameters: parameters(&fit, &spec, &ensemble)?,
             }),
             spec,
@@ -228,10 +243,10 @@ impl CalibrationSpec {
             }
         };
         let mut device = to_table(&spec).map_err(|problem| SpecError::of_file("device", problem, ""))?;
-        if kind == Kind::Flash && parameter::get(&device, "ssd.wake.idle").is_none() {
+        if kind == Kind::Flash && parameter::get(&device, WAKE_IDLE).is_none() {
             // A drive that may turn out to sleep.
-            parameter::set(&mut device, "ssd.wake.idle", &Amount::Time(Duration::from_seconds(1)));
-            parameter::set(&mut device, "ssd.wake.takes", &Amount::Time(Duration::default()));
+            parameter::set(&mut device, WAKE_IDLE, &Amount::Time(Duration::from_seconds(1)));
+            parameter::set(&mut device, WAKE_TAKES, &Amount::Time(Duration::default()));
         }
         if let Some(speed) = self.rpm {
             parameter::set(&mut device, "hdd.revolutions_per_minute", &speed.amount());
@@ -319,6 +334,31 @@ fn is_shown(key: &str, requests: &[Measured]) -> bool {
         key if key == "ssd.program" || key.contains("write") => has(&[Operation::Write]),
         _ => true,
     }
+}
+
+/// The pause that so many requests came after, at least, as few of a kind show nothing.
+fn pause_nanos(requests: &[Measured]) -> u64 {
+    let mut idle_from = 0;
+    let mut pauses: Vec<u64> = Vec::with_capacity(requests.len());
+    for request in requests {
+        pauses.push(request.arrival_nanos.saturating_sub(idle_from));
+        idle_from = idle_from.max(request.arrival_nanos.saturating_add(request.response_nanos));
+    }
+    pauses.sort_unstable_by_key(|pause| std::cmp::Reverse(*pause));
+    pauses.get(PAUSES_MIN - 1).copied().unwrap_or(0)
+}
+
+/// The parameter with values that such pauses show; `None` if they show none. A drive that sleeps after a longer pause than nearly all
+/// costs a fit nothing, and the next trace milliseconds.
+fn awoken(row: Row, pause_nanos: u64) -> Option<Row> {
+    if ![WAKE_IDLE, WAKE_TAKES].contains(&row.key) {
+        return Some(row);
+    }
+    let idle = FLASH.iter().find(|row| row.key == WAKE_IDLE)?;
+    let Values::Ratios(least, most, unit) = idle.values else { return Some(row) };
+    let most = most.min(pause_nanos as f64);
+    let values = if row.key == WAKE_IDLE { Values::Ratios(least, most, unit) } else { row.values };
+    (most > least).then_some(Row { values, ..row })
 }
 
 /// The parameter with values around that of the start: tracks of today's disks are longer than those of the disks that the usual

@@ -99,6 +99,7 @@ impl DeviceValidation {
         let meta = meta_of(name.clone(), files, options)?;
         let hash = meta.sha256();
         let mut remarks = calibration.as_ref().map_or_else(Vec::new, |calibration| remarks(calibration, &range, &hash));
+        remarks.extend(calibration.as_ref().and_then(|calibration| blend_remark(calibration, &result)));
         remarks.extend(folded_remark(folded));
         remarks.extend(trace.remarks.iter().cloned());
         remarks.extend(bench_remark(device, files));
@@ -223,6 +224,19 @@ pub(crate) fn folded_remark(folded: u64) -> Option<String> {
         )
     };
     (folded > 0).then(words)
+}
+
+/// A remark on the error of predictions with the tables of a calibration, if it has some.
+fn blend_remark(calibration: &Calibration, result: &Validation) -> Option<String> {
+    let has_table = calibration.blends.iter().any(|own| own.table_share.value() > 0.0);
+    let error = result.blended_error(&calibration.blends);
+    has_table.then(|| {
+        format!(
+            "Predicted by class with the tables of the calibration, response times are {:.3} ms from the device, {:.1} % of its mean.",
+            error.demerit.as_nanos_f64() / 1e6,
+            error.share() * 100.0
+        )
+    })
 }
 
 fn remarks(calibration: &Calibration, range: &Range, hash: &str) -> Vec<String> {

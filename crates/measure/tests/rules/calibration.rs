@@ -123,6 +123,89 @@ fn an_outsider_has_a_verdict_and_no_settings() {
     assert!(all.table.is_some(), "a table of quantiles stands beside the model: {all:?}");
 }
 
+/// A drive of two tiers without a slow one: nearly all of its time is the way there and back.
+const NETWORK: &str = "[tiered]\ncapacity = \"120GB\"\nplacement = { hit_ratio = 1.0 }\n\
+    fast = { depth = 32, read = \"exponential 900us\", write = \"exponential 1400us\" }\n\
+    slow = { read = \"exponential 10ms\", write = \"exponential 10ms\" }\n";
+
+/// Random reads and writes of a device, half of them two at once, and the verdict on a model of this kind.
+fn verdict_on(device: &str, kind: Kind) -> (Verdict, Vec<String>) {
+    let mut device = DeviceSpec::parse("hidden", device).unwrap().build(3).unwrap();
+    let mut random = Random::new(4);
+    let mut lines = String::new();
+    let mut now = 0;
+    for _ in 0..300 {
+        let requests: Vec<Measured> = (0..=random.below(2))
+            .map(|_| Measured {
+                operation: if random.below(3) == 0 {
+                    ioweir_core::Operation::Write
+                } else {
+                    ioweir_core::Operation::Read
+                },
+                sector: random.below(device.sectors() / 8) * 8,
+                sectors: 8,
+                arrival_nanos: now,
+                response_nanos: 0,
+            })
+            .collect();
+        for (request, replayed) in requests.iter().zip(replay(&mut *device, &requests, Load::Arrivals).unwrap()) {
+            let (micros, millis) = (replayed.response_nanos() as f64 / 1e3, now as f64 / 1e6);
+            let reads = u8::from(request.operation == ioweir_core::Operation::Read);
+            lines += &format!("{millis:.6},{micros:.3},{reads},4096,{},{millis:.6},4096\n", request.sector * 512);
+        }
+        now += 60_000_000;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("seen.csv");
+    std::fs::write(&path, lines).unwrap();
+    let spec = CalibrationSpec {
+        trace: vec![path.display().to_string()],
+        kind: Some(kind),
+        capacity: Some(Size(device.sectors() * 512)),
+        generations: 10,
+        searches: 1,
+        ..CalibrationSpec::default()
+    };
+    spec.run(&origin(), &Silent).unwrap().verdict()
+}
+
+/// Drives of this preset behind one address space.
+fn array(keys: &str, member: &str) -> String {
+    format!("[array]\n{keys}\nmember = {member:?}\n")
+}
+
+#[test]
+fn one_disk_is_not_outside() {
+    let (verdict, reasons) = verdict_on(&DeviceSpec::load("barracuda").unwrap().to_toml(), Kind::Disk);
+    assert!(verdict < Verdict::Outside, "{reasons:?}");
+}
+
+#[test]
+fn stripe_of_disks_is_outside() {
+    let stripe = array("layout = \"stripe\"\nmembers = 4\nchunk = \"64KiB\"", "barracuda");
+    let (verdict, reasons) = verdict_on(&stripe, Kind::Disk);
+    assert_eq!(verdict, Verdict::Outside, "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("more than one arm")), "{reasons:?}");
+}
+
+#[test]
+fn mirror_and_parity_of_disks_are_outside() {
+    for keys in ["layout = \"mirror\"\nmembers = 4", "layout = \"parity\"\nmembers = 4\nchunk = \"64KiB\""] {
+        let (verdict, reasons) = verdict_on(&array(keys, "barracuda"), Kind::Disk);
+        assert_eq!(verdict, Verdict::Outside, "{keys}: {reasons:?}");
+    }
+}
+
+#[test]
+fn tiers_and_networks_are_outside() {
+    for kind in Kind::ALL {
+        let tiers = verdict_on(&DeviceSpec::load("tiered").unwrap().to_toml(), kind);
+        assert_eq!(tiers.0, Verdict::Outside, "tiers as {}: {:?}", kind.name(), tiers.1);
+        let network = verdict_on(NETWORK, kind);
+        assert_eq!(network.0, Verdict::Outside, "a network as {}: {:?}", kind.name(), network.1);
+    }
+}
+
 #[test]
 fn fits_begin_at_any_size_and_from_datasheets() {
     let folder = tempfile::tempdir().unwrap();
