@@ -97,7 +97,7 @@ impl Part {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassError {
-    /// The class: `all`, or operation and place, such as `read near`.
+    /// The class: `all`, operation and place, such as `read near`, or operation and queue, such as `read, alone`.
     pub name: String,
     /// The number of requests in the class.
     pub requests: u64,
