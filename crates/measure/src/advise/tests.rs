@@ -462,6 +462,40 @@ fn advice_states_its_think_time_and_tries_others() {
     assert!(text.contains("does not show how long its streams think"), "{text}");
 }
 
+/// Random reads of one stream as FlashNet writes them: each takes 5 ms, and the next comes so long after it.
+fn answered(think_micros: u64) -> tempfile::NamedTempFile {
+    let mut text = String::new();
+    for number in 0..640_u64 {
+        let place = (number * 7_919_777) % 200_000_000 / 8 * 8 * 512;
+        let millis = (number * (5_000 + think_micros)) as f64 / 1e3;
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{millis:.6},5000.000,1,4096,{place},{millis:.6},4096");
+    }
+    let file = tempfile::Builder::new().suffix(".csv").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), text).expect("written");
+    file
+}
+
+#[test]
+fn closed_loop_thinks_as_traced_streams() {
+    for (think_micros, end, expected) in
+        [(250, "+250us", [0.0, 250e-6, 1e-3, 1e-2]), (7_000, "+7ms", [0.0, 1e-4, 1e-3, 7e-3])]
+    {
+        let trace = answered(think_micros);
+        let spec = AdviseSpec { schedulers: schedulers(&["none", "bfq"]), ..spec(&trace, "hdd") };
+        let json = checked(&spec);
+        let times = json["think_times"].as_array().expect("a list");
+        let seconds: Vec<f64> = times.iter().map(|time| time["think_seconds"].as_f64().expect("a number")).collect();
+        assert_eq!(seconds, expected);
+        let traced: Vec<bool> = times.iter().map(|time| time["is_traced"] == true).collect();
+        assert_eq!(traced, expected.map(|time| time == think_micros as f64 / 1e6));
+        let loads = json["loads"].as_array().expect("a list");
+        assert!(loads[1].as_str().is_some_and(|load| load.ends_with(end)), "{loads:?}");
+        let text = rendered(&spec, "txt");
+        assert!(text.contains(&format!("The trace shows a think time of {}.", Nanos(think_micros * 1_000))), "{text}");
+    }
+}
+
 #[test]
 fn cgroups_protect_a_stream_from_all_others() {
     let trace = scrubbed();
