@@ -1,6 +1,7 @@
 //! The tests of a scorecard: tenants, their loads, and what each is given by the scheduler under test.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use ioweir_config::{Duration, SchedulerChoice};
 use ioweir_core::Nanos;
@@ -9,6 +10,7 @@ use ioweir_lab::experiment::{Experiment, ExperimentReport, METRICS, Summary, run
 use ioweir_lab::run::{Origin, Progress, RunError, Silent};
 use ioweir_lab::sim::{ClassOutcome, Outcome};
 
+use super::measured::Measured;
 use super::spec::BASELINE;
 
 /// Requests that a busy tenant keeps outstanding, of small and of large ones.
@@ -174,6 +176,8 @@ pub(super) struct Loads {
     alone: [f64; Kind::ALL.len()],
     /// The p99 of the latency-sensitive tenant alone under no scheduler.
     pub(super) p99_alone: Nanos,
+    /// Results of the tests on a server, in place of simulations.
+    measured: Option<Arc<Measured>>,
 }
 
 /// A finished test.
@@ -203,6 +207,7 @@ impl Loads {
             step_millis: 1,
             alone: [0.0; Kind::ALL.len()],
             p99_alone: Nanos::ZERO,
+            measured: None,
         };
         for kind in Kind::ALL {
             alone.alone[kind as usize] = alone.rate_of(kind)?;
@@ -358,6 +363,11 @@ impl Loads {
         Self { schedulers, seeds: seeds.to_vec(), ..self.clone() }
     }
 
+    /// The same tests, whose results are measurements.
+    pub(super) fn measured(&self, measured: Arc<Measured>) -> Self {
+        Self { measured: Some(measured), ..self.clone() }
+    }
+
     /// The part of the device's time that a run used: each class's rate by the rate that its requests have alone.
     pub(super) fn busy_share(&self, cell: &Outcome) -> f64 {
         let kind = |name: &str| match name {
@@ -403,6 +413,10 @@ impl Loads {
 
     fn ran(&self, title: &str, tenants: &[Tenants], progress: &dyn Progress) -> Result<Ran, RunError> {
         let toml = self.toml(title, tenants);
+        if let Some(measured) = &self.measured {
+            let summaries = measured.summaries(title, &toml, &self.schedulers)?;
+            return Ok(Ran { summaries, toml });
+        }
         let experiment = Experiment::parse(title, &toml)?;
         let origin = Origin { version: String::new(), commit: String::new(), command: String::new() };
         let ExperimentReport { summaries, .. } = run(&experiment, &origin, progress)?;

@@ -1,16 +1,20 @@
 //! The keys of a scorecard.
 
+use std::sync::Arc;
+
 use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, SpecError, keys};
 use ioweir_device::{DeviceFile, Standing};
 
 use super::advice::Advice;
-use super::document::document;
-use super::figures::scores;
+use super::document::{OnServer, document};
+use super::figures::{Score, scores};
 use super::loads::Loads;
+use super::measured::Measured;
+use super::qos::{QosSpec, Searched};
 use crate::calibration::settings;
 use ioweir_lab::compare::Depth;
 use ioweir_lab::document::{Document, Origin};
-use ioweir_lab::run::{Progress, RunError};
+use ioweir_lab::run::{Progress, RunError, Silent};
 use ioweir_lab::spec::{self, OUTPUT};
 
 const SCORED: &str = "What is scored";
@@ -22,8 +26,9 @@ keys! {
     pub struct ScorecardSpec {
         /// device that tenants share: a preset (`ioweir doc device` lists them) or a TOML file
         device: String = (String::new()),
-        /// schedulers, parameters after colons; io-cost without coefficients has those of the device, as `ioweir calibrate` prints them
-        schedulers: Vec<SchedulerChoice> = (named(&["mq-deadline", "bfq", "io-max", "io-latency", "io-cost", "sfq", "mclock"]))
+        /// schedulers, parameters after colons; io-cost without coefficients has those of the device, as `ioweir calibrate` prints them,
+        /// and without qos what a search like that of `ioweir qos` finds for it
+        schedulers: Vec<SchedulerChoice> = (named(&["mq-deadline", "bfq", "bfq-groups", "io-max", "io-latency", "io-cost", "sfq", "mclock"]))
             => Flag::new("scheduler", "NAME[:PARAMETER=VALUE...],...", FlagForm::Texts).under(SCORED),
         /// requests that the device holds at once; `device` is 1 for a disk without command queueing, 32 for one with it, flash and
         /// arrays
@@ -32,6 +37,8 @@ keys! {
         slowdown: u32 = (2) => Flag::new("slowdown", "N", FlagForm::Number).under(SCORED),
         /// how long each run is measured; if absent, as long as the device needs for 200,000 requests, but 2s to 2min
         span: Option<Duration> = absent => Flag::new("for", "SPAN", FlagForm::Text).under(SCORED),
+        /// measurements of the same tests on a server, shown beside the simulated figures; experiments/serve/scorecard writes them
+        measured: Option<String> = absent => Flag::new("measured", "FILE", FlagForm::Text).under(SCORED),
         /// random seeds; figures are means over them, with 95 % intervals
         seeds: Vec<u64> = (vec![1, 2, 3]) => Flag::new("seed", "N,...", FlagForm::Numbers).under(OUTPUT),
     }
@@ -82,26 +89,41 @@ impl ScorecardSpec {
     pub fn run(&self, origin: &Origin, progress: &dyn Progress) -> Result<Document, RunError> {
         self.check()?;
         let file = DeviceFile::load(&self.device)?;
-        let loads = self.loads(&file)?;
-        let (scores, tests) = scores(&loads, self.slowdown, progress)?;
+        let (loads, searched) = self.loads(&file, progress)?;
+        let measured = self.measured.as_deref().map(Measured::load).transpose()?.map(Arc::new);
         let standing = Standing::of(&self.device, &file);
-        let advice = Advice::new(&loads, &scores, self.slowdown, &standing, &file);
-        Ok(document(self, origin, &file.spec, &loads, (&scores, tests), &advice)?)
+        let advice = |scores: &[Score]| Advice::new(&loads, scores, self.slowdown, &standing, &file);
+        let on_server = |measured: Arc<Measured>| {
+            let (scores, _) = scores(&loads.measured(measured.clone()), self.slowdown, &Silent)?;
+            Ok::<_, RunError>(OnServer { advice: advice(&scores), measured, scores })
+        };
+        let on_server = measured.map(on_server).transpose()?;
+        let searched_runs = searched.iter().map(|searched| searched.runs).sum();
+        let (scores, tests) = scores(&loads, self.slowdown, &After(progress, searched_runs))?;
+        let parts = (&loads, &searched[..], on_server.as_ref());
+        Ok(document(self, origin, &file.spec, parts, (&scores, tests), &advice(&scores))?)
     }
 
-    /// The tests for every scheduler, `fifo` first.
-    pub(super) fn loads(&self, file: &DeviceFile) -> Result<Loads, RunError> {
+    /// The tests for every scheduler, `fifo` first, and the searches that found the qos of some.
+    pub(super) fn loads(&self, file: &DeviceFile, progress: &dyn Progress) -> Result<(Loads, Vec<Searched>), RunError> {
         let mut schedulers = named(&[BASELINE]);
+        let alone = Loads::new(&self.device, self.depth.of(&file.spec), schedulers.clone(), &self.seeds, self.span)?;
+        let mut searches = Vec::new();
         for choice in &self.schedulers {
-            let choice = match needs_coefficients(choice) {
+            let mut choice = match needs_coefficients(choice) {
                 true => settings(&file.spec)?.priced(choice),
                 false => *choice,
             };
+            if has_no_qos(&choice) {
+                let searched = QosSpec::of_scorecard(self, &alone, choice).searched(file, progress)?;
+                choice = searched.scheduler;
+                searches.push(searched);
+            }
             if !schedulers.contains(&choice) {
                 schedulers.push(choice);
             }
         }
-        Loads::new(&self.device, self.depth.of(&file.spec), schedulers, &self.seeds, self.span)
+        Ok((alone.with(schedulers, &self.seeds), searches))
     }
 
     fn check(&self) -> Result<(), RunError> {
@@ -129,6 +151,34 @@ impl ScorecardSpec {
         }
         Ok(())
     }
+}
+
+/// Progress after a search that made this many runs.
+struct After<'a>(&'a dyn Progress, usize);
+
+impl Progress for After<'_> {
+    fn started(&self, runs: usize) {
+        self.0.started(self.1 + runs);
+    }
+
+    fn read(&self, records: u64) {
+        self.0.read(records);
+    }
+
+    fn finished(&self, scheduler: &str) {
+        self.0.finished(scheduler);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+}
+
+/// Whether a scheduler is `io-cost` without latencies that slow the device, or a cap.
+fn has_no_qos(choice: &SchedulerChoice) -> bool {
+    let is_default =
+        |name: &str| choice.row.get(&choice.settings, name) == choice.row.get(&choice.row.defaults(), name);
+    choice.row.name == "io-cost" && ["rpct", "wpct", "max"].into_iter().all(is_default)
 }
 
 /// Whether a scheduler is `io-cost` with no coefficient of its own.

@@ -70,6 +70,22 @@ pub(super) fn document(
     Ok(document)
 }
 
+/// What a scorecard says of a search: what was asked for, what came of it, and the command.
+pub(super) fn in_short(spec: &QosSpec, found: &Found) -> String {
+    let asked = spec.p99.map_or_else(String::new, |p99| p99.to_string());
+    let aside = found.aside.p99_seconds.map_or("no answer".into(), |p99| format_seconds(p99.mean));
+    let kept = match (found.is_found, found.aside.is_kept) {
+        (false, _) => format!("no setting of {} keeps it, and this one comes nearest", found.settings_tried),
+        (true, true) => format!("kept under a load that the search did not see, too: {aside}"),
+        (true, false) => format!("not kept under a load that the search did not see: {aside}"),
+    };
+    let line = found.best[0].setting.line();
+    format!(
+        "{line}, searched for a p99 of {asked} with medium settings and other seeds; {kept}. Again: `{}`",
+        spec.command()
+    )
+}
+
 /// The decision of the gate: the requests are generated, on this device.
 fn judgement(found: &Found, file: &DeviceFile, standing: &Standing) -> Judgement {
     let small = Size(4 << 10);

@@ -8,13 +8,30 @@ mod document;
 mod search;
 
 use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, SpecError, keys};
+use ioweir_core::Nanos;
 use ioweir_device::{DeviceFile, Standing};
 
+use super::loads::{Loads, STEPS, Strength, WARM_STEPS};
+use super::spec::ScorecardSpec;
 use crate::calibration::settings;
 use ioweir_lab::compare::Depth;
 use ioweir_lab::document::{Document, Origin};
 use ioweir_lab::run::{Progress, RunError};
 use ioweir_lab::spec::{self, OUTPUT};
+
+/// Runs of a search for a scorecard are this many times shorter than its own, and their seeds follow its own at this distance.
+const SEARCH_PART: u64 = 2;
+const SEARCH_SEEDS: u64 = 500;
+
+/// A search for a scorecard.
+pub(super) struct Searched {
+    /// `io-cost` with the qos that was found.
+    pub(super) scheduler: SchedulerChoice,
+    /// The runs that it took.
+    pub(super) runs: usize,
+    /// What was searched, found, and not kept.
+    pub(super) text: String,
+}
 
 const SEARCHED: &str = "What is searched";
 
@@ -92,6 +109,31 @@ impl QosSpec {
         let found = search::search(self, p99, &file, model, progress)?;
         let standing = Standing::of(&self.device, &file);
         Ok(document::document(self, origin, &file, &found, &standing)?)
+    }
+
+    /// The search that a scorecard does: of what it calls protected, with its medium settings, on other seeds.
+    pub(super) fn of_scorecard(card: &ScorecardSpec, loads: &Loads, model: SchedulerChoice) -> Self {
+        let p99 = loads.p99_alone.0.saturating_mul(u64::from(card.slowdown)).next_multiple_of(1_000);
+        let measured = STEPS - WARM_STEPS;
+        let span_millis = (loads.step_millis * measured / SEARCH_PART).max(measured);
+        Self {
+            device: card.device.clone(),
+            p99: Some(Duration::new(Nanos(p99))),
+            weight: WEIGHT * Strength::Medium.weight(),
+            model,
+            depth: card.depth,
+            span: Some(Duration::new(Nanos(span_millis * 1_000_000))),
+            seeds: card.seeds.iter().map(|seed| seed.wrapping_add(SEARCH_SEEDS)).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Searches, and keeps of the result what a scorecard says of it.
+    pub(super) fn searched(&self, file: &DeviceFile, progress: &dyn Progress) -> Result<Searched, RunError> {
+        let p99 = self.check()?;
+        let found = search::search(self, p99, file, self.model, progress)?;
+        let scheduler = found.best[0].setting.scheduler(&self.model);
+        Ok(Searched { scheduler, runs: found.runs, text: document::in_short(self, &found) })
     }
 
     /// Checks every value, and returns the p99 that is asked for.

@@ -110,6 +110,7 @@ impl Tried {
 pub(super) struct Found {
     pub(super) model: SchedulerChoice,
     pub(super) loads: Loads,
+    pub(super) runs: usize,
     pub(super) settings_tried: usize,
     /// The settings that ran with all seeds, the best first.
     pub(super) best: Vec<Tried>,
@@ -157,7 +158,8 @@ pub(super) fn search(
     let loads = Loads::new(&spec.device, depth, named(&[BASELINE]), &spec.seeds, spec.span)?;
     let seeds = spec.seeds.len();
     let kept = KEPT.min(grid.len());
-    progress.started((SEARCHED.len() * (grid.len() + 1)) + SEARCHED.len() * (kept + 1) * seeds + 2 * seeds);
+    let runs = SEARCHED.len() * (grid.len() + 1) + SEARCHED.len() * (kept + 1) * seeds + 2 * seeds;
+    progress.started(runs);
     let bench = Bench { spec, p99, loads: &loads, model: &model, progress: Within(progress) };
     let first: Vec<u64> = spec.seeds.iter().copied().take(1).collect();
     let mut tried = bench.tried(&grid, &first)?;
@@ -170,6 +172,7 @@ pub(super) fn search(
     let (mut aside, toml) = bench.under(ASIDE, &[chosen.setting], &seeds)?;
     let (aside_uncontrolled, aside) = (aside.swap_remove(0), aside.swap_remove(0));
     Ok(Found {
+        runs,
         settings_tried: grid.len(),
         is_found: chosen.is_kept(),
         model,
