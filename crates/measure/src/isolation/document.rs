@@ -20,7 +20,7 @@ use ioweir_lab::document::{
 };
 use ioweir_lab::experiment::Figure;
 
-/// The same tests on a server.
+/// Scores of the tests as a server was measured under them.
 pub(super) struct OnServer {
     pub(super) measured: Arc<Measured>,
     /// In the order of the simulated ones.
@@ -337,7 +337,7 @@ fn apart(name: &str, own: Option<Figure>, other: Option<Figure>) -> f64 {
         (Some(own), Some(other)) if name.ends_with("share") || ["jain", "work_conservation"].contains(&name) => {
             (own.mean - other.mean).abs() / SHARE_APART
         }
-        // Nothing is near to nothing.
+        // Two zeros, whose quotient is no number, are equal.
         (Some(own), Some(other)) => ((other.mean / own.mean - 1.0).abs() / PART_APART).max(0.0),
         (None, None) => 0.0,
         _ => f64::INFINITY,

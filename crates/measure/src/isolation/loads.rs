@@ -363,7 +363,7 @@ impl Loads {
         Self { schedulers, seeds: seeds.to_vec(), ..self.clone() }
     }
 
-    /// The same tests, whose results are measurements.
+    /// The tests of these loads, with measurements as results in place of simulations.
     pub(super) fn measured(&self, measured: Arc<Measured>) -> Self {
         Self { measured: Some(measured), ..self.clone() }
     }

@@ -5,8 +5,8 @@ use tempfile::TempDir;
 
 use super::advice::Advice;
 use super::figures::{Score, scores};
-use super::loads::{Beside, Kind, Loads};
-use super::qos::WEIGHT;
+use super::loads::Loads;
+use super::qos::{OTHERS, WEIGHT};
 use super::spec::{BASELINE, named};
 use super::{QosSpec, ScorecardSpec};
 use crate::calibration::settings;
@@ -134,13 +134,6 @@ fn searched_qos_holds_on_load_kept_aside() {
     assert!(none.contains("keeps a p99 of 5ms: the lowest is"), "{none}");
 }
 
-/// Loads that neither the search nor its judgement sees, as in `experiments/qos`; chosen before anything was searched.
-const UNSEEN: [&[Beside]; 3] = [
-    &[("busy", 12, Kind::Small)],
-    &[("busy", 3, Kind::Small), ("writes", 3, Kind::Writes)],
-    &[("busy", 1, Kind::Small), ("large", 4, Kind::Large)],
-];
-
 #[test]
 fn searched_qos_keeps_its_p99_under_unseen_loads() {
     let (_folder, device) = device();
@@ -159,7 +152,7 @@ fn searched_qos_keeps_its_p99_under_unseen_loads() {
     let none = named(&[BASELINE]);
     let loads = Loads::new(&spec.device, spec.depth.of(&file.spec), none.clone(), &seeds, spec.span).unwrap();
     let loads = loads.with([vec![searched.scheduler], none].concat(), &seeds);
-    for load in UNSEEN {
+    for load in OTHERS {
         let ran = loads.beside((spec.weight, 0.05), (WEIGHT, load), &Silent).unwrap();
         let kept = |cell: &Outcome| cell.class("protected").unwrap().latency_p99_nanos <= p99.nanos().0;
         assert!(ran.summaries[0].cells.iter().all(kept), "{}: {load:?}", searched.text);

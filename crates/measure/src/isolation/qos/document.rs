@@ -46,6 +46,7 @@ pub(super) fn document(
         "scheduler": setting.scheduler(&found.model).to_string(),
         "settings_tried": found.settings_tried,
         "searched": serde_json::to_value(&found.best)?,
+        "other_loads": serde_json::to_value(&found.others)?,
         "kept_aside": { "setting": serde_json::to_value(found.aside)?, "uncontrolled": serde_json::to_value(found.aside_uncontrolled)? },
     });
     let mut document = Document::new("ioweir qos", format!("io.cost.qos for {}", spec.device), &data)?;
@@ -60,6 +61,7 @@ pub(super) fn document(
     let table = table(found);
     document.records = table.clone();
     document.push(table);
+    document.push(others(found));
     document.push(Block::Facts(facts(spec, found)));
     let specs = vec![
         ("The spec as TOML, with every default".to_owned(), spec.to_toml()),
@@ -70,12 +72,15 @@ pub(super) fn document(
     Ok(document)
 }
 
-/// What a scorecard says of a search: what was asked for, what came of it, and the command.
+/// The line of a scorecard about a search: the p99 that was asked for, whether it is kept, and the command.
 pub(super) fn in_short(spec: &QosSpec, found: &Found) -> String {
     let asked = spec.p99.map_or_else(String::new, |p99| p99.to_string());
     let aside = found.aside.p99_seconds.map_or("no answer".into(), |p99| format_seconds(p99.mean));
     let kept = match (found.is_found, found.aside.is_kept) {
         (false, _) => format!("no setting of {} keeps it, and this one comes nearest", found.settings_tried),
+        (true, true) if found.others.iter().any(|other| !other.setting.is_kept) => {
+            format!("kept under a load that the search did not see ({aside}), but not under every other")
+        }
         (true, true) => format!("kept under a load that the search did not see, too: {aside}"),
         (true, false) => format!("not kept under a load that the search did not see: {aside}"),
     };
@@ -122,8 +127,16 @@ fn headline(spec: &QosSpec, found: &Found, judgement: &Judgement, is_recommended
             p99(&found.aside)
         );
     }
+    let lost: Vec<&str> =
+        found.others.iter().filter(|other| !other.setting.is_kept).map(|other| other.load.as_str()).collect();
+    let worst =
+        found.others.iter().filter_map(|other| other.setting.p99_seconds).map(|p99| p99.mean).fold(0.0, f64::max);
+    let care = match lost.is_empty() {
+        true => String::new(),
+        false => format!(" It is not kept beside {}: up to {}.", lost.join("; nor beside "), format_seconds(worst)),
+    };
     format!(
-        "Set {}: under a load that the search did not see, the p99 is {} ({} without control), for {} of the throughput.",
+        "Set {}: under a load that the search did not see, the p99 is {} ({} without control), for {} of the throughput.{care}",
         best.setting.line(),
         p99(&found.aside),
         p99(&found.aside_uncontrolled),
@@ -193,6 +206,27 @@ fn table(found: &Found) -> Table {
     let none = || Cell::from(Value::Absent);
     let without = [Cell::from("without control"), none(), none(), none(), none()];
     table.row(without.into_iter().chain(cells(&found.aside_uncontrolled)));
+    table
+}
+
+/// The chosen setting under loads that decide nothing.
+fn others(found: &Found) -> Table {
+    let number = |name: &str, unit: &str| Column::text(name).unit(unit).format(Format::Own);
+    let columns =
+        [Column::text("beside"), number("p99", "ms"), number("without control", "ms"), number("given up", "%")];
+    let mut table = Table::new("Under other loads", columns).caption(
+        "The first setting under loads and seeds that neither the search nor its judgement saw. They decide nothing: a p99 that is not kept \
+         is marked.",
+    );
+    let p99 = |kept: &Kept| kept.p99_seconds.map_or(Cell::from(Value::Absent), |p99| value(p99, 1e3));
+    for other in &found.others {
+        table.row([
+            other.load.as_str().into(),
+            p99(&other.setting).fails_if(!other.setting.is_kept),
+            p99(&other.uncontrolled),
+            value(other.setting.given_up, 100.0),
+        ]);
+    }
     table
 }
 

@@ -7,6 +7,9 @@
 mod document;
 mod search;
 
+#[cfg(test)]
+pub(super) use search::OTHERS;
+
 use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, SpecError, keys};
 use ioweir_core::Nanos;
 use ioweir_device::{DeviceFile, Standing};
@@ -29,7 +32,7 @@ pub(super) struct Searched {
     pub(super) scheduler: SchedulerChoice,
     /// The runs that it took.
     pub(super) runs: usize,
-    /// What was searched, found, and not kept.
+    /// A sentence on the setting and on the p99 that it keeps.
     pub(super) text: String,
 }
 

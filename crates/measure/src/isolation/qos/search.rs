@@ -16,6 +16,12 @@ use ioweir_lab::run::{Progress, RunError};
 const SEARCHED: [&[Beside]; 2] = [&[("busy", 4, Kind::Small)], &[("busy", 2, Kind::Small), ("large", 2, Kind::Large)]];
 /// The load kept aside.
 const ASIDE: &[Beside] = &[("busy", 6, Kind::Small), ("large", 1, Kind::Large), ("writes", 1, Kind::Writes)];
+/// Loads that decide nothing: the chosen setting is shown under them. `experiments/qos` says how often they keep the p99.
+pub(in crate::isolation) const OTHERS: [&[Beside]; 3] = [
+    &[("busy", 12, Kind::Small)],
+    &[("busy", 3, Kind::Small), ("writes", 3, Kind::Writes)],
+    &[("busy", 1, Kind::Small), ("large", 4, Kind::Large)],
+];
 /// Seeds of the judgement follow those of the search at this distance.
 const ASIDE_SEEDS: u64 = 1_000;
 /// Percentiles that are tried, and latencies as shares of those of a full device, in percent.
@@ -106,6 +112,14 @@ impl Tried {
     }
 }
 
+/// The chosen setting, and no control at all, under a load that decides nothing.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Other {
+    pub(super) load: String,
+    pub(super) setting: Kept,
+    pub(super) uncontrolled: Kept,
+}
+
 /// The results of a search.
 pub(super) struct Found {
     pub(super) model: SchedulerChoice,
@@ -119,6 +133,8 @@ pub(super) struct Found {
     /// The first of them, and no control at all, under the load kept aside.
     pub(super) aside: Kept,
     pub(super) aside_uncontrolled: Kept,
+    /// Results of the first setting under loads that decide nothing.
+    pub(super) others: Vec<Other>,
     /// The file of the experiment that judged.
     pub(super) toml: String,
 }
@@ -158,7 +174,7 @@ pub(super) fn search(
     let loads = Loads::new(&spec.device, depth, named(&[BASELINE]), &spec.seeds, spec.span)?;
     let seeds = spec.seeds.len();
     let kept = KEPT.min(grid.len());
-    let runs = SEARCHED.len() * (grid.len() + 1) + SEARCHED.len() * (kept + 1) * seeds + 2 * seeds;
+    let runs = SEARCHED.len() * (grid.len() + 1) + SEARCHED.len() * (kept + 1) * seeds + 2 * (1 + OTHERS.len()) * seeds;
     progress.started(runs);
     let bench = Bench { spec, p99, loads: &loads, model: &model, progress: Within(progress) };
     let first: Vec<u64> = spec.seeds.iter().copied().take(1).collect();
@@ -171,6 +187,13 @@ pub(super) fn search(
     let seeds: Vec<u64> = spec.seeds.iter().map(|seed| seed.wrapping_add(ASIDE_SEEDS)).collect();
     let (mut aside, toml) = bench.under(ASIDE, &[chosen.setting], &seeds)?;
     let (aside_uncontrolled, aside) = (aside.swap_remove(0), aside.swap_remove(0));
+    let other = |load: &&[Beside]| {
+        let (mut results, _) = bench.under(load, &[chosen.setting], &seeds)?;
+        let names: Vec<String> = load.iter().map(|(name, count, _)| format!("{count} {name}")).collect();
+        let (uncontrolled, setting) = (results.swap_remove(0), results.swap_remove(0));
+        Ok(Other { load: names.join(", "), setting, uncontrolled })
+    };
+    let others = OTHERS.iter().map(other).collect::<Result<_, RunError>>()?;
     Ok(Found {
         runs,
         settings_tried: grid.len(),
@@ -179,6 +202,7 @@ pub(super) fn search(
         best,
         aside,
         aside_uncontrolled,
+        others,
         toml,
         loads,
     })
