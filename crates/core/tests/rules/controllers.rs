@@ -69,6 +69,8 @@ struct World {
     polls: u64,
     /// By slot: whose, and since when.
     sent: Vec<(usize, u64)>,
+    /// Dispatches to the device: when, and whose.
+    dispatched: Vec<(u64, usize)>,
     served: Vec<Served>,
 }
 
@@ -95,6 +97,7 @@ impl World {
             inside: std::collections::HashMap::new(),
             polls: 0,
             sent: vec![(0, 0); slots],
+            dispatched: Vec::new(),
             served: Vec::new(),
         }
     }
@@ -116,7 +119,10 @@ impl World {
     fn poll(&mut self, now: u64) {
         loop {
             match self.policy.poll(Nanos(now)) {
-                Step::Dispatch(dispatch) => self.queue.push_back((dispatch.tag, u64::from(dispatch.sectors) * 512)),
+                Step::Dispatch(dispatch) => {
+                    self.dispatched.push((now, self.sent[dispatch.tag.index()].0));
+                    self.queue.push_back((dispatch.tag, u64::from(dispatch.sectors) * 512));
+                }
                 Step::WaitUntil(time, _) if time != Nanos::NEVER => {
                     assert!(time.0 > now, "a wait that is over");
                     if self.polls <= now || time.0 < self.polls {
@@ -141,6 +147,11 @@ impl World {
     }
 
     fn run(mut self, seconds: f64) -> Vec<Served> {
+        self.play(seconds);
+        self.served
+    }
+
+    fn play(&mut self, seconds: f64) {
         let end = (seconds * SECOND as f64) as u64;
         for tenant in 0..self.loads.len() {
             for _ in 0..self.loads[tenant].outstanding.max(1) {
@@ -177,8 +188,27 @@ impl World {
             }
             self.poll(now);
         }
-        self.served
     }
+
+    /// The most requests of a tenant that the policy had at the device at once, between two times.
+    fn depth(&self, tenant: usize, from: f64, to: f64) -> i64 {
+        let changes = self.dispatched.iter().filter(|of| of.1 == tenant).map(|of| (of.0, 1));
+        let ends = self.served.iter().filter(|of| of.1 == tenant).map(|of| (of.0, -1));
+        let mut changes: Vec<(u64, i64)> = changes.chain(ends).collect();
+        changes.sort_unstable();
+        let mut depth = 0;
+        let depths = changes.into_iter().map(|(at, change)| {
+            depth += change;
+            (at as f64 / SECOND as f64, depth)
+        });
+        depths.filter(|(at, _)| (from..to).contains(at)).map(|(_, depth)| depth).max().unwrap_or(0)
+    }
+}
+
+/// A quantile of latencies, in milliseconds.
+fn quantile(mut nanos: Vec<u64>, percent: usize) -> f64 {
+    nanos.sort_unstable();
+    nanos[(nanos.len() * percent / 100).min(nanos.len() - 1)] as f64 / 1e6
 }
 
 /// Requests a second of each tenant between two times.
@@ -311,6 +341,26 @@ fn io_latency_e5_cuts_the_neighbour() {
 }
 
 #[test]
+fn io_latency_e5_steps_between_depths() {
+    let protected = Share { latency: Nanos(2_000_000), ..weighted(1) };
+    let shares = [protected, weighted(1)];
+    let mut world = World::new("io-latency", &[("nr-requests", 64)], 256, &shares, &[closed(4), closed(64)]);
+    world.play(8.0);
+    let mut depths: Vec<i64> =
+        (0..80).map(|tenth| f64::from(tenth) / 10.0).map(|at| world.depth(1, at, at + 0.1)).collect();
+    depths.dedup();
+    assert!(depths.ends_with(&[32, 16, 20, 24, 28, 14, 18, 22, 26, 30, 15, 19, 23, 27, 13, 17]), "{depths:?}");
+    let late = world.served.iter().filter(|of| of.1 == 0 && of.0 > 3 * SECOND).map(|of| of.2);
+    between("E5: p95", quantile(late.collect(), 95), 1.8, 2.2);
+    let window = |half: u64| {
+        let within = |at: u64| at * 2 / SECOND == half;
+        quantile(world.served.iter().filter(|of| of.1 == 0 && within(of.0)).map(|of| of.2).collect(), 90)
+    };
+    let kept = (2..16).filter(|&half| window(half) <= 2.0).count();
+    assert!(kept >= 8, "E5: the p90 is kept in {kept} of 14 windows");
+}
+
+#[test]
 fn io_cost_e7_nests_weights() {
     let row = policy::find("io-cost").unwrap();
     let mut settings = row.defaults();
@@ -344,7 +394,7 @@ fn io_cost_e8_credits_who_wakes_up() {
 
 #[test]
 fn io_cost_e9_protects_the_heavy() {
-    for (busy, mean) in [(0, 0.47), (1, 0.76), (4, 0.79), (16, 0.88)] {
+    for (busy, mean, p99) in [(0, 0.47, 0.8), (1, 0.76, 2.1), (4, 0.79, 3.6), (16, 0.88, 1.5)] {
         let mut shares = vec![weighted(500)];
         let mut loads = vec![closed(1)];
         shares.extend(std::iter::repeat_n(weighted(100), busy));
@@ -353,6 +403,8 @@ fn io_cost_e9_protects_the_heavy() {
         let own: Vec<f64> =
             served.iter().filter(|of| of.1 == 0 && of.0 > 3 * SECOND).map(|of| of.2 as f64 / 1e6).collect();
         between(&format!("E9: beside {busy}"), own.iter().sum::<f64>() / own.len() as f64, mean - 0.05, mean + 0.05);
+        let latencies = served.iter().filter(|of| of.1 == 0 && of.0 > 3 * SECOND).map(|of| of.2).collect();
+        between(&format!("E9: p99 beside {busy}"), quantile(latencies, 99), p99 * 0.75, p99 * 1.25);
         if busy > 0 {
             let rates = rates(&served, busy + 1, 3.0, 8.0);
             between(&format!("E9, of the device beside {busy}"), rates.iter().sum::<f64>() / CAPACITY, 0.93, 0.97);
