@@ -7,7 +7,7 @@ use super::plan::{Backing, FAST_SECTORS, FIRST_PART_SECTORS, SECTORS, SLICE_FROM
 use super::random::Random;
 
 /// Schedulers of worlds.
-const SCHEDULERS: [&str; 20] = [
+const SCHEDULERS: [&str; 21] = [
     "noop",
     "sfq",
     "sfq:cost=sectors",
@@ -28,6 +28,7 @@ const SCHEDULERS: [&str; 20] = [
     "io-max",
     "io-latency",
     "io-cost",
+    "bfq-groups",
 ];
 
 /// The keys of the device's backend. They matter only for what clients and services see, because the world provides the disks.
