@@ -69,6 +69,22 @@ impl Complaint {
         Self::new(key, problem, "").expected(expected)
     }
 
+    /// Checks that the value of a key is from `min` to `max`.
+    ///
+    /// # Errors
+    ///
+    /// Names the value and the range.
+    pub fn unless_within<T: PartialOrd + fmt::Display>(
+        key: impl Into<String>,
+        value: T,
+        [min, max]: [T; 2],
+    ) -> Result<(), Self> {
+        if (&min..=&max).contains(&&value) {
+            return Ok(());
+        }
+        Err(Self::new(key, format!("{value} is out of range"), format!("from {min} to {max}")))
+    }
+
     /// An error about the value of a key, whose problem names the key if necessary.
     pub fn of_value(key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { place: Place::Value(key.into()), problem: problem.into(), hint: String::new() }

@@ -22,10 +22,7 @@ fn wrong<T>(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<
 }
 
 fn range<T: PartialOrd + std::fmt::Display>(key: &str, value: T, min: T, max: T) -> Result<(), Complaint> {
-    if value >= min && value <= max {
-        return Ok(());
-    }
-    wrong(key, format!("{value} is out of range"), format!("from {min} to {max}"))
+    Complaint::unless_within(key, value, [min, max])
 }
 
 fn count(key: &str, value: u64, min: u64, max: u64) -> Result<(), Complaint> {

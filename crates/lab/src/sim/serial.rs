@@ -19,13 +19,8 @@ pub struct SerialSpec {
 impl SerialSpec {
     /// Checks the windows; `key` is the place of their table.
     pub(crate) fn check(&self, key: &str) -> Result<(), Complaint> {
-        let within = |name: &str, value: Duration, [low, high]: [u64; 2]| match value.nanos().0 {
-            nanos if (low..=high).contains(&nanos) => Ok(()),
-            _ => {
-                let [low, high] = [low, high].map(|nanos| Duration::new(Nanos(nanos)));
-                let problem = format!("{value} is out of range");
-                Err(Complaint::new(format!("{key}.{name}"), problem, format!("from {low} to {high}")))
-            }
+        let within = |name: &str, value: Duration, range: [u64; 2]| {
+            Complaint::unless_within(format!("{key}.{name}"), value, range.map(|nanos| Duration::new(Nanos(nanos))))
         };
         within("window", self.window, WINDOW_NANOS)?;
         within("length", self.length, [1, self.window.nanos().0 / 2])
