@@ -327,7 +327,10 @@ impl Story<'_> {
         self.charge(self.now);
         let until = self.dispatched.unwrap_or(self.now);
         let sent = self.tell_cores(&mut out, until).unwrap_or(arrival);
-        self.tell_waiting(&mut out, sent, until);
+        let is_logged = self.dispatched.is_none() && self.finished.is_some();
+        if !is_logged {
+            self.tell_waiting(&mut out, sent, until);
+        }
         if until > sent {
             self.tell_passed(&mut out);
         }
@@ -351,6 +354,13 @@ impl Story<'_> {
             (Some(dispatched), ..) => {
                 let _ = writeln!(out, "  went to {device} at {dispatched}; the run ended before it was done");
             }
+            (None, _, Some(finished)) => {
+                let _ = writeln!(
+                    out,
+                    "  done at {finished}, {} after it arrived, in the write log",
+                    format_nanos(finished.since(arrival))
+                );
+            }
             (None, ..) => {
                 let _ = writeln!(out, "  the run ended before it went to the device");
             }
@@ -368,6 +378,10 @@ impl Story<'_> {
                 out,
                 "  waited for {waited} for a core and was executed for {executed}, before and after the device"
             );
+        }
+        if times.log_room_nanos() > 0 {
+            let room = format_nanos(Nanos(times.log_room_nanos()));
+            let _ = writeln!(out, "  waited for {room} for room in the write log, until a consistency point ended");
         }
         Some(Nanos(dispatched.0.saturating_sub(times.of_layer(Layer::Scheduler))))
     }

@@ -1,15 +1,17 @@
 //! The machine of an experiment: its groups of devices, its cores, and the devices of each class; with the checks of their keys.
 
-use ioweir_core::SECTOR_BYTES;
+use ioweir_core::{Nanos, SECTOR_BYTES};
 
 use super::parse::DEPTH_MAX;
-use super::spec::{BackgroundSpec, ClassSpec, DeviceChoice, DeviceGroupSpec, Experiment, Pace};
-use ioweir_config::{Complaint, SchedulerChoice, unknown};
+use super::spec::{BackgroundSpec, ClassSpec, DeviceChoice, DeviceGroupSpec, Experiment, LogSpec, Pace, Spacing};
+use ioweir_config::{Complaint, Duration, Ratio, SchedulerChoice, unknown};
 use ioweir_device::{DeviceSpec, ModelChoice};
 
 /// Devices of a machine, and workers.
 const DEVICES_MAX: u64 = 256;
 const WORKERS_MAX: u32 = 1024;
+/// Writes of a consistency point.
+const POINT_WRITES_MAX: u64 = 1 << 16;
 
 /// A device of an experiment, or several equal ones, with defaults in place of absent keys.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +93,52 @@ impl Experiment {
         if let Some(serial) = self.cores.as_ref().and_then(|cores| cores.serial) {
             serial.check("cores.serial")?;
         }
+        match &self.log {
+            Some(log) => self.check_log(log),
+            None => Ok(()),
+        }
+    }
+
+    fn check_log(&self, log: &LogSpec) -> Result<(), Complaint> {
+        let Some(cores) = &self.cores else {
+            let expected = "a table [cores], whose workers fill the log";
+            return Err(Complaint::expecting("log", "there are no cores", expected));
+        };
+        if cores.write.nanos().0 + cores.completion.nanos().0 == 0 {
+            let expected =
+                "cores.write or cores.completion above 0, since nothing else takes time until a write is answered";
+            return Err(Complaint::expecting("log", "writes would be answered at once", expected));
+        }
+        if log.interval.nanos().0 == 0 {
+            return Err(Complaint::expecting("log.interval", "is nothing", "a time above 0"));
+        }
+        let Some(class) = self.log_class() else {
+            let names: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
+            let error = unknown("class", &log.class, &names, "points write as a [[class]] of this file");
+            return Err(Complaint::expecting("log.class", error.problem, error.expected).hint(error.hint));
+        };
+        let class = &self.classes[class];
+        if log.size.0 / 2 < class.size.0 || log.size.0 / 2 / class.size.0.max(1) > POINT_WRITES_MAX {
+            let problem = format!("half of {} is not a number of writes of {}", log.size, class.size);
+            return Err(Complaint::expecting(
+                "log.size",
+                problem,
+                format!("two times 1 to {POINT_WRITES_MAX} such writes"),
+            ));
+        }
         Ok(())
+    }
+
+    /// The write log, and the class as which its points write, with its number.
+    pub(crate) fn log_parts(&self) -> Option<(&LogSpec, usize, &ClassSpec)> {
+        let number = self.log_class()?;
+        Some((self.log.as_ref()?, number, &self.classes[number]))
+    }
+
+    /// The class as which consistency points write.
+    pub(super) fn log_class(&self) -> Option<usize> {
+        let log = self.log.as_ref()?;
+        self.classes.iter().position(|class| class.name == log.class)
     }
 
     /// Checks where a class goes; a background class gets a client for each device.
@@ -117,6 +164,9 @@ impl Experiment {
         if class.deadline.is_some() && self.cores.is_none() {
             let problem = "only the schedule of cores knows deadlines, and there is no [cores]";
             return Err(Complaint::expecting(key("deadline"), problem, "the key left out, or a table [cores]"));
+        }
+        if self.log_class() == Some(number) {
+            class.check_points(&key)?;
         }
         let group = self.device_groups()[self.group_of(class)];
         let count = group.count;
@@ -153,7 +203,41 @@ impl DeviceGroupSpec {
     }
 }
 
+impl LogSpec {
+    /// The processor time of a write of a consistency point.
+    pub(crate) fn write_time(&self, class: &ClassSpec) -> Nanos {
+        let data = u128::from(class.size.0) * u128::from(self.per_kib.nanos().0) / 1024;
+        self.base.nanos().after(Nanos(u64::try_from(data).unwrap_or(u64::MAX)))
+    }
+}
+
 impl ClassSpec {
+    /// Refuses keys that mean nothing for the writes of consistency points.
+    fn check_points(&self, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
+        let given = [
+            ("clients", self.clients != 1),
+            ("refuse_at_limit", self.refuse_at_limit),
+            ("backlog", self.backlog.is_some()),
+            ("rate", self.rate.is_some()),
+            ("trace", self.trace.is_some()),
+            ("arrivals", self.arrivals != Spacing::Poisson),
+            ("read_ratio", self.read_ratio != Ratio::ONE),
+            ("sequential", self.sequential != Ratio::ZERO),
+            ("deadline", self.deadline.is_some()),
+            ("background", self.background.is_some()),
+            ("from", self.from != Duration::default()),
+            ("to", self.to.is_some()),
+            ("phase", !self.phases.is_empty()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => {
+                let problem = "consistency points write as this class, and the log says when and what";
+                Err(Complaint::expecting(key(name), problem, "the key left out"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// A request lies on one device.
     fn check_stripes(&self, group: DeviceGroup<'_>, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
         let DeviceGroup { name, count, stripe_bytes, .. } = group;

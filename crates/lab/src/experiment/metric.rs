@@ -195,6 +195,14 @@ pub const METRICS: &[Metric] = &[
         of_run: None,
     },
     Metric {
+        name: "log_room_mean",
+        help: "waiting for room in the write log, on average",
+        is_time: true,
+        is_of_machines: true,
+        of_class: Some(|class, _| layer(class, LayerTimes::log_room_nanos)),
+        of_run: None,
+    },
+    Metric {
         name: "scheduler_mean",
         help: "waiting in the scheduler of the device, on average",
         is_time: true,
@@ -237,6 +245,25 @@ pub const METRICS: &[Metric] = &[
             let time = seconds(measured.completion.0) * f64::from(cores.workers);
             (time > 0.0).then(|| seconds(cores.busy.0) / time)
         }),
+    },
+    Metric {
+        name: "points_per_second",
+        help: "consistency points of the write log a second, the warm-up included",
+        is_time: false,
+        is_of_machines: true,
+        of_class: None,
+        of_run: Some(|measured| {
+            let time = seconds(measured.completion.0);
+            measured.log.filter(|_| time > 0.0).map(|log| log.points as f64 / time)
+        }),
+    },
+    Metric {
+        name: "log_fill_max",
+        help: "the highest fill of the write log, as a share of its size, the warm-up included",
+        is_time: false,
+        is_of_machines: true,
+        of_class: None,
+        of_run: Some(|measured| measured.log.map(|log| log.filled_max_bytes as f64 / log.bytes as f64)),
     },
 ];
 

@@ -52,6 +52,9 @@ keys! {
         of: Option<String> = absent,
         /// the cores that execute requests before and after their device; without this table that takes no time
         cores: Option<CoresSpec> = absent,
+        /// the write log of the server, beside [cores]: a write of the foreground is answered once it is in the log, and
+        /// consistency points write the log to its devices
+        log: Option<LogSpec> = absent,
         /// whether figures by stream are kept: a client each, or a process of a trace whose streams the scheduler sees
         by_stream: Option<bool> = absent,
         /// whether requests of traces past the end of their device are folded onto it: addresses begin anew at its end
@@ -112,6 +115,27 @@ keys! {
         expiry: Duration = (Duration::default()),
         /// windows that end with a part in which workers begin nothing: { window = "2ms", length = "100us" }
         serial: Option<SerialSpec> = absent,
+    }
+}
+
+keys! {
+    /// The write log of a server in memory that survives a crash. One half takes writes; when it is full, or in time, a
+    /// consistency point writes it out, and the other half takes writes. If that is full before the point ends, writes wait.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct LogSpec {
+        /// both halves together; a write that does not fit into one goes to its device
+        size: Size = required,
+        /// what the log needs for each write beside its data
+        record: Size = (Size(0)),
+        /// the time after a point at which the next one begins, where the log is not full before
+        interval: Duration = (Duration::from_seconds(10)),
+        /// the class as which points write, with its device, region, share, priority and the size of a write; it has no
+        /// requests of its own
+        class: String = required,
+        /// processor time of a write of a point before it goes to its device
+        base: Duration = (Duration::default()),
+        /// processor time of each KiB of it
+        per_kib: Duration = (Duration::default()),
     }
 }
 
@@ -230,6 +254,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[class.background]", BackgroundSpec::keys()),
         ("[[device]]", DeviceGroupSpec::keys()),
         ("[cores]", CoresSpec::keys()),
+        ("[log]", LogSpec::keys()),
         ("[[group]]", GroupSpec::keys()),
         ("[[expect]]", Expectation::keys()),
     ]

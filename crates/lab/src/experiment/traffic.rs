@@ -102,6 +102,14 @@ struct Class {
     turn: u32,
 }
 
+impl ClassSpec {
+    /// The first byte of the class's region on devices of so many bytes, and the number of its requests that lie side by side there.
+    pub(crate) fn places(&self, bytes: u64) -> (u64, u64) {
+        let (first, end) = self.region.map_or((0, bytes), |region| (region.from.0, region.to.0));
+        (first, (end.min(bytes).saturating_sub(first) / self.size.0).max(1))
+    }
+}
+
 impl Class {
     fn new(spec: &ClassSpec, number: usize, world: &World<'_>) -> Result<Self, RunError> {
         let size_bytes = spec.size.0;
@@ -109,8 +117,7 @@ impl Class {
         // Background work has a client for each device, and the addresses of that device.
         let is_background = spec.background.is_some();
         let bytes = if is_background { bytes / route.devices.len() as u64 } else { bytes };
-        let (first, end) = spec.region.map_or((0, bytes), |region| (region.from.0, region.to.0));
-        let places = (end.min(bytes).saturating_sub(first) / size_bytes).max(1);
+        let (first, places) = spec.places(bytes);
         let continues = spec.sequential > Ratio::ZERO;
         let trace = spec.trace.as_ref().map(|name| {
             let files = TraceFiles::find(std::slice::from_ref(name), &ReadOptions::default())?;

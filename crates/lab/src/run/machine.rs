@@ -2,14 +2,14 @@
 
 use ioweir_core::cores::{Cores, CoresLimits};
 use ioweir_core::policy::{Policy, Settings};
-use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES, StreamId};
+use ioweir_core::{Nanos, Priority, QueueLimits, SECTOR_BYTES, StreamId};
 
 use super::stop::Stoppable;
 use super::{Job, Progress, RunError};
 use crate::experiment::{ClassArrivals, DeviceGroup, Experiment, Place, limits, with_places};
 use crate::sim::{
-    Collector, CoreCosts, CoresOutcome, DeviceOutcome, Ended, Machine, MachineCores, MachineDevice, MachineEnded,
-    Observer, Outcome, Route, Serial, Simulation, TurnCosts, Window, run_machine,
+    Clients, Collector, CoreCosts, CoresOutcome, DeviceOutcome, Ended, Machine, MachineCores, MachineDevice,
+    MachineEnded, MachineLog, Observer, Outcome, Route, Serial, Simulation, TurnCosts, Window, run_machine,
 };
 use ioweir_config::SchedulerChoice;
 use ioweir_device::Device;
@@ -54,7 +54,7 @@ impl Job {
         let mut collector = Collector::new(self.window, clients.clone(), 0);
         let until = if drains { Nanos::NEVER } else { self.window.to };
         let machine = Machine {
-            cores: cores(experiment, self.seed)?,
+            cores: cores(experiment, self.seed, log(experiment, &clients, &places))?,
             devices: parts.iter_mut().map(|part| part.machine_device(until)).collect(),
             routes: places.iter().map(|place| place.route.clone()).collect(),
             is_background: experiment.classes.iter().map(|class| class.background.is_some()).collect(),
@@ -122,7 +122,7 @@ impl Job {
             depth: experiment.depth,
             seed: self.seed,
             point: self.point.clone(),
-            requests_simulated: arrivals.sent() - unfinished,
+            requests_simulated: arrivals.sent() - unfinished + ended.log.map_or(0, |log| log.writes),
             span: if outcome.span == Nanos::NEVER { completion } else { outcome.span },
             completion,
             reservations_behind,
@@ -131,6 +131,7 @@ impl Job {
                 .cores
                 .as_ref()
                 .map(|cores| CoresOutcome { workers: cores.workers, busy: ended.cores_busy }),
+            log: ended.log,
             stream_names: names,
             folded: arrivals.folded(),
             ..outcome
@@ -167,7 +168,7 @@ fn place(group: &DeviceGroup<'_>, first: usize, parts: &[Part]) -> Place {
     Place { route: Route { devices, stripe_bytes }, bytes: whole.saturating_mul(count) }
 }
 
-fn cores(experiment: &Experiment, seed: u64) -> Result<Option<MachineCores>, RunError> {
+fn cores(experiment: &Experiment, seed: u64, log: Option<MachineLog>) -> Result<Option<MachineCores>, RunError> {
     let Some(cores) = &experiment.cores else { return Ok(None) };
     let limits = CoresLimits { requests: CORE_REQUESTS, workers: cores.workers, cores: cores.workers, seed };
     let schedule = cores.schedule.row.schedule(&cores.schedule.settings);
@@ -178,6 +179,7 @@ fn cores(experiment: &Experiment, seed: u64) -> Result<Option<MachineCores>, Run
         other: cores.other.nanos(),
         kibibyte: cores.per_kib.nanos(),
         completion: cores.completion.nanos(),
+        point: experiment.log_parts().map_or(Nanos::ZERO, |(log, _, class)| log.write_time(class)),
         turns: TurnCosts {
             each: 0,
             switch: cores.turn.nanos().0,
@@ -185,5 +187,21 @@ fn cores(experiment: &Experiment, seed: u64) -> Result<Option<MachineCores>, Run
             serial: cores.serial.map(Serial::from),
         },
     };
-    Ok(Some(MachineCores { scheduler, workers: cores.workers, costs }))
+    Ok(Some(MachineCores { scheduler, workers: cores.workers, costs, log }))
+}
+
+/// The write log of an experiment that was checked.
+fn log(experiment: &Experiment, clients: &Clients, places: &[Place]) -> Option<MachineLog> {
+    let (log, number, class) = experiment.log_parts()?;
+    let (first_byte, count) = class.places(places[number].bytes);
+    Some(MachineLog {
+        bytes: log.size.0,
+        record_bytes: log.record.0,
+        interval: log.interval.nanos(),
+        stream: StreamId(clients.of_class(number).start),
+        priority: class.priority.map_or(Priority::NONE, |priority| priority.0),
+        write_bytes: class.size.0,
+        first_byte,
+        places: count,
+    })
 }

@@ -17,7 +17,6 @@ mod error;
 mod experiment;
 mod laws;
 mod locks;
-mod log;
 mod model;
 mod oracle;
 mod outcome;

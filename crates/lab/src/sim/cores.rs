@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ioweir_core::cores::{CoreScheduler as _, Cores, Work};
+use ioweir_core::cores::{CoreScheduler as _, Cores, Log, Work};
 use ioweir_core::{Nanos, Operation, Tag};
 use ioweir_trace::Record;
 
@@ -22,6 +22,8 @@ pub struct CoreCosts {
     pub kibibyte: Nanos,
     /// Of any request after its device has completed it.
     pub completion: Nanos,
+    /// Of a write of a consistency point.
+    pub point: Nanos,
     /// Of a worker, beside its requests.
     pub turns: TurnCosts,
 }
@@ -54,14 +56,30 @@ pub(super) struct CoreWork {
     tag: Option<Tag>,
     /// Processor time that is left before it leaves the cores.
     left: Nanos,
-    /// Since when it is ready to run.
+    /// Processor time after its device has completed it.
+    after: Nanos,
+    /// Since when it is ready to run, or waits for room in the log.
     ready: Nanos,
-    /// Whether its device has completed it.
+    /// Whether nothing remains but to answer it.
     is_answer: bool,
 }
 
 impl CoreWork {
-    pub(super) const NONE: Self = Self { tag: None, left: Nanos::ZERO, ready: Nanos::ZERO, is_answer: false };
+    pub(super) const NONE: Self =
+        Self { tag: None, left: Nanos::ZERO, after: Nanos::ZERO, ready: Nanos::ZERO, is_answer: false };
+}
+
+/// The way of a request through the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To its device and back.
+    Device,
+    /// It is answered once it is in the write log, where it is not yet.
+    ToLog,
+    /// It is in the write log, or has nothing to put there.
+    Logged,
+    /// A write of a consistency point, which is done when its device has completed it.
+    Point,
 }
 
 /// A request that leaves the cores, by its number in the caller's table.
@@ -80,6 +98,11 @@ pub(super) trait CoreRequests {
     fn is_background(&self, request: u32) -> bool;
     /// The request as a schedule sees it.
     fn asked(&self, request: u32) -> Work;
+    fn way(&self, request: u32) -> Way;
+    /// The state of the write log, for the schedule.
+    fn log(&self) -> Log;
+    /// Puts a request into the write log if that is its way; returns false if it has to wait for room.
+    fn enters_log(&mut self, now: Nanos, request: u32) -> bool;
 }
 
 /// The workers, and the requests that wait for them.
@@ -137,21 +160,40 @@ impl Workers {
 
     /// A request has arrived.
     pub(super) fn arrive(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
+        let way = table.way(request);
         let (record, work, _) = table.work(request);
-        *work = CoreWork { tag: None, left: self.desk.costs.before(record), ready: now, is_answer: false };
+        let costs = &self.desk.costs;
+        let (left, after) = match way {
+            Way::Device => (costs.before(record), costs.after(record)),
+            Way::ToLog | Way::Logged => (costs.before(record).after(costs.completion), Nanos::ZERO),
+            Way::Point => (costs.point, Nanos::ZERO),
+        };
+        let is_answer = matches!(way, Way::ToLog | Way::Logged);
+        *work = CoreWork { tag: None, left, after, ready: now, is_answer };
         let (pool, mut at_desk) = self.at_desk(now, table);
         at_desk.submit(pool, request);
     }
 
     /// The device has completed a request. Returns whether that is the answer: no worker has anything to do for it.
     pub(super) fn completed(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) -> bool {
-        let (record, work, _) = table.work(request);
-        *work = CoreWork { left: self.desk.costs.after(record), ready: now, is_answer: true, ..*work };
+        let (_, work, _) = table.work(request);
+        *work = CoreWork { left: work.after, ready: now, is_answer: true, ..*work };
         let Some(tag) = work.tag else { return true };
         let (pool, mut at_desk) = self.at_desk(now, table);
         pool.scheduler.restarted(now, tag);
         pool.wake(&mut at_desk);
         false
+    }
+
+    /// A request that waited for room in the log may try again.
+    pub(super) fn resumed(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
+        let (_, work, times) = table.work(request);
+        times.log_waited(now.since(work.ready).0);
+        work.ready = now;
+        let Some(tag) = work.tag else { return };
+        let (pool, mut at_desk) = self.at_desk(now, table);
+        pool.scheduler.restarted(now, tag);
+        pool.wake(&mut at_desk);
     }
 
     /// Does what is due at `now`.
@@ -187,16 +229,16 @@ impl<T: CoreRequests> AtDesk<'_, T> {
     fn ran(&mut self, pool: &mut WorkerPool<Cores>, worker: u32, Ran { tag, paid, used, .. }: Ran) {
         let (now, used) = (Nanos(pool.now), Nanos(used));
         let request = self.desk.by_tag[tag.index()];
-        let (record, work, times) = self.table.work(request);
+        let (_, work, times) = self.table.work(request);
         work.left = work.left.since(used);
         times.core_waited(paid);
         times.core_ran(used.0);
-        let is_answer = work.is_answer;
+        let (is_answer, after) = (work.is_answer, work.after);
         if work.left > Nanos::ZERO {
             work.ready = now;
             pool.scheduler.preempted(now, worker, tag, used);
             pool.wake(self);
-        } else if is_answer || self.desk.costs.after(record) == Nanos::ZERO {
+        } else if is_answer || after == Nanos::ZERO {
             work.tag = None;
             pool.scheduler.finished(now, worker, tag, used);
             self.desk.leaves.push(if is_answer { Leaves::Answered(request) } else { Leaves::ForDevice(request) });
@@ -211,9 +253,20 @@ impl<T: CoreRequests> AtDesk<'_, T> {
 }
 
 impl<T: CoreRequests> Requests<Cores> for AtDesk<'_, T> {
-    fn take_up(&mut self, pool: &mut WorkerPool<Cores>, _worker: u32, tag: Tag) -> Option<u64> {
-        let (_, work, times) = self.table.work(self.desk.by_tag[tag.index()]);
-        times.core_waited(Nanos(pool.now).since(work.ready).0);
-        Some(work.left.0)
+    fn log(&self) -> Log {
+        self.table.log()
+    }
+
+    fn take_up(&mut self, pool: &mut WorkerPool<Cores>, worker: u32, tag: Tag) -> Option<u64> {
+        let (now, request) = (Nanos(pool.now), self.desk.by_tag[tag.index()]);
+        let has_room = self.table.enters_log(now, request);
+        let (_, work, times) = self.table.work(request);
+        times.core_waited(now.since(work.ready).0);
+        if has_room {
+            return Some(work.left.0);
+        }
+        work.ready = now;
+        pool.scheduler.suspended(now, worker, tag, Nanos::ZERO);
+        None
     }
 }

@@ -7,7 +7,7 @@ use super::Stay;
 /// The layers that a request passes. Their parts add up to the latency exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// Workers that decode, check and answer.
+    /// Workers that decode, check, log and answer.
     Cores,
     /// The scheduler of the device: the order of tenants, the elevator.
     Scheduler,
@@ -38,7 +38,8 @@ pub struct TimePart {
 
 const CORE_WAIT: usize = 0;
 const CORE_RUN: usize = 1;
-const FIRST_REASON: usize = 2;
+const LOG_ROOM: usize = 2;
+const FIRST_REASON: usize = 3;
 const DEVICE_QUEUE: usize = FIRST_REASON + Reason::COUNT;
 const DEVICE_SERVICE: usize = DEVICE_QUEUE + 1;
 
@@ -57,6 +58,8 @@ pub static TIME_PARTS: [TimePart; DEVICE_SERVICE + 1] = {
     let words = "ready to run, and every worker is busy with others";
     parts[CORE_WAIT] = TimePart { layer: Layer::Cores, name: "core_wait", words };
     parts[CORE_RUN] = TimePart { layer: Layer::Cores, name: "core_run", words: "a worker executes it" };
+    let words = "the write log has no room until a consistency point ends";
+    parts[LOG_ROOM] = TimePart { layer: Layer::Cores, name: "log_room", words };
     let mut at = 0;
     while at < Reason::COUNT {
         let reason = Reason::ALL[at];
@@ -90,6 +93,11 @@ impl LayerTimes {
         self.part_nanos[CORE_RUN] += nanos;
     }
 
+    /// Time that room in the write log was awaited.
+    pub(super) fn log_waited(&mut self, nanos: u64) {
+        self.part_nanos[LOG_ROOM] += nanos;
+    }
+
     /// Adds the request's way through the scheduler and the device.
     pub(super) fn served(&mut self, stay: &Stay) {
         for (part, wait) in self.part_nanos[FIRST_REASON..].iter_mut().zip(stay.wait_nanos) {
@@ -119,6 +127,12 @@ impl LayerTimes {
     #[must_use]
     pub const fn core_run_nanos(&self) -> u64 {
         self.part_nanos[CORE_RUN]
+    }
+
+    /// Time that room in the write log was awaited, in nanoseconds.
+    #[must_use]
+    pub const fn log_room_nanos(&self) -> u64 {
+        self.part_nanos[LOG_ROOM]
     }
 
     /// The time in a layer, in nanoseconds.

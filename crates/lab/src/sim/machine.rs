@@ -6,13 +6,14 @@
 
 use std::cell::RefCell;
 
-use ioweir_core::cores::{Cores, Kind, Source, Work};
+use ioweir_core::cores::{Cores, Kind, Log, Source, Work};
 use ioweir_core::policy::Policy;
 use ioweir_core::{Nanos, Operation, Slab, StreamId};
 use ioweir_trace::Record;
 
-use super::cores::{CoreRequests, CoreWork, Leaves, Workers};
+use super::cores::{CoreRequests, CoreWork, Leaves, Way, Workers};
 use super::engine::Engine;
+use super::log::{LogEnded, MachineLog, Points};
 use super::watch::Watch;
 use super::{
     Arrivals, Clients, Collector, CoreCosts, Ended, Failure, Finished, LayerTimes, Observer, Route, Simulation, Site,
@@ -33,6 +34,7 @@ pub struct MachineCores {
     pub workers: u32,
     /// Processor time of requests.
     pub costs: CoreCosts,
+    pub log: Option<MachineLog>,
 }
 
 /// The inputs of a machine's run, apart from the arrivals.
@@ -64,6 +66,7 @@ pub struct MachineEnded {
     pub by_class: Vec<LayerTimes>,
     /// Time that workers were busy, all together.
     pub cores_busy: Nanos,
+    pub log: Option<LogEnded>,
 }
 
 /// A request in the machine.
@@ -75,6 +78,7 @@ struct InMachine {
     class: u32,
     /// Whether it continues where its client's last one ended.
     is_sequential: bool,
+    way: Way,
     work: CoreWork,
     times: LayerTimes,
     /// Set once it is refused: when it would be accepted.
@@ -85,6 +89,7 @@ struct Table {
     requests: Slab<InMachine>,
     is_background: Vec<bool>,
     deadlines: Vec<Option<Nanos>>,
+    log: Option<Points>,
     /// Where the last request of each client ended.
     ends: Vec<u64>,
 }
@@ -112,9 +117,13 @@ impl CoreRequests for Table {
     }
 
     fn asked(&self, request: u32) -> Work {
-        let InMachine { record, arrival, class, is_sequential, .. } = &self.requests[request];
+        let InMachine { record, arrival, class, is_sequential, way, .. } = &self.requests[request];
         let (bytes, sequential) = (u32::try_from(record.length_bytes).unwrap_or(u32::MAX), *is_sequential);
-        let source = if self.is_background(request) { Source::Background } else { Source::Client };
+        let source = match *way {
+            Way::Point => Source::Critical,
+            _ if self.is_background(request) => Source::Background,
+            _ => Source::Client,
+        };
         let deadline = self.deadlines[*class as usize].map(|deadline| arrival.after(deadline));
         let kind = match record.operation {
             Operation::Read => Kind::Read,
@@ -122,6 +131,26 @@ impl CoreRequests for Table {
             Operation::Flush | Operation::Discard => Kind::Other,
         };
         Work { kind, source, bytes, sequential, deadline }
+    }
+
+    fn way(&self, request: u32) -> Way {
+        self.requests[request].way
+    }
+
+    fn log(&self) -> Log {
+        self.log.as_ref().map_or_else(Log::default, Points::state)
+    }
+
+    fn enters_log(&mut self, now: Nanos, request: u32) -> bool {
+        let InMachine { way, record, .. } = &mut self.requests[request];
+        if *way != Way::ToLog {
+            return true;
+        }
+        let has_room = self.log.as_mut().is_none_or(|log| log.append(now, request, record));
+        if has_room {
+            *way = Way::Logged;
+        }
+        has_room
     }
 }
 
@@ -216,6 +245,8 @@ pub fn run_machine<O: Observer<Policy>>(
         let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
         engines.push(Engine::new(simulation, &mut *collector, watch));
     }
+    let (workers, log) =
+        cores.map(|cores| (Workers::new(cores.scheduler, cores.workers, cores.costs), cores.log)).unzip();
     let mut run = Run {
         devices: Devices {
             engines,
@@ -224,11 +255,12 @@ pub fn run_machine<O: Observer<Policy>>(
             is_touched: vec![false; count],
             now: Nanos::ZERO,
         },
-        workers: cores.map(|cores| Workers::new(cores.scheduler, cores.workers, cores.costs)),
+        workers,
         table: Table {
             requests: Slab::new(0, || unreachable!("it begins empty")),
             is_background,
             deadlines,
+            log: log.flatten().map(Points::new),
             ends: vec![u64::MAX; clients.count()],
         },
         by_class: vec![LayerTimes::default(); routes.len()],
@@ -258,7 +290,8 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             let arrival = arrivals.next_time(self.now, self.held())?.unwrap_or(Nanos::NEVER);
             let device = self.devices.next_time();
             let cores = self.workers.as_ref().map_or(Nanos::NEVER, Workers::next_time);
-            let next = arrival.min(device).min(cores);
+            let point = self.table.log.as_ref().map_or(Nanos::NEVER, Points::due);
+            let next = arrival.min(device).min(cores).min(point);
             if next == Nanos::NEVER {
                 return Ok(());
             }
@@ -275,8 +308,23 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 self.report_refused(arrivals);
             }
             self.advance_cores(arrivals)?;
+            while self.advance_log(arrivals)? {
+                self.advance_cores(arrivals)?;
+            }
             self.devices.settle();
         }
+    }
+
+    /// Begins the consistency point that is due, and sends the writes of one that has begun; returns whether there were any.
+    fn advance_log(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<bool, Failure> {
+        let Some(log) = &mut self.table.log else { return Ok(false) };
+        log.begin_due(self.now);
+        let mut has_any = false;
+        while let Some(record) = self.table.log.as_mut().and_then(|log| log.next_write(self.now)) {
+            self.enter(record, self.now, Way::Point, arrivals)?;
+            has_any = true;
+        }
+        Ok(has_any)
     }
 
     /// Requests that wait outside the queues of cores and devices.
@@ -359,6 +407,19 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     }
 
     fn arrive(&mut self, record: Record, arrival: Nanos, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
+        let is_background = self.table.is_background[self.clients.class(self.clients.client(record.stream))];
+        let is_logged = !is_background && self.table.log.as_ref().is_some_and(|log| log.takes(&record));
+        self.enter(record, arrival, if is_logged { Way::ToLog } else { Way::Device }, arrivals)
+    }
+
+    /// Takes a request of a client or of a consistency point into the machine.
+    fn enter(
+        &mut self,
+        record: Record,
+        arrival: Nanos,
+        way: Way,
+        arrivals: &mut impl Arrivals<Policy>,
+    ) -> Result<(), Failure> {
         let client = self.clients.client(record.stream);
         let class = self.clients.class(client);
         let end = record.offset_bytes.saturating_add(record.length_bytes);
@@ -374,6 +435,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             arrival,
             class: class as u32,
             is_sequential,
+            way,
             work: CoreWork::NONE,
             times: LayerTimes::default(),
             retry: None,
@@ -415,7 +477,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
 
     /// A request leaves the machine.
     fn answer(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) {
-        let InMachine { record, number, arrival, class, times, retry, .. } = self.table.requests[request];
+        let InMachine { record, number, arrival, class, way, times, retry, .. } = self.table.requests[request];
         self.table.requests.release(request);
         if let Some(retry) = retry {
             self.collector.refused(self.now, record.stream);
@@ -430,10 +492,24 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             self.by_class[class as usize].add(&times);
         }
         if O::WATCHES {
+            if way == Way::Logged {
+                self.observer.borrow_mut().logged(number);
+            }
             self.observer.borrow_mut().answered(number, self.now, &times);
             self.observer.borrow_mut().finished(number, self.now);
         }
-        arrivals.completed(stream, self.now);
+        match way {
+            Way::Point => self.point_written(),
+            _ => arrivals.completed(stream, self.now),
+        }
+    }
+
+    /// A device has completed a write of the consistency point: after the last one, requests that waited for room try again.
+    fn point_written(&mut self) {
+        let (Some(log), Some(workers)) = (&mut self.table.log, &mut self.workers) else { return };
+        for request in log.write_done(self.now) {
+            workers.resumed(self.now, request, &mut self.table);
+        }
     }
 
     fn ended(&self) -> MachineEnded {
@@ -443,12 +519,13 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             all: Ended {
                 completion: self.end,
                 skipped: devices.iter().map(|ended| ended.skipped).sum(),
-                unfinished: u64::from(self.table.requests.len()),
+                unfinished: u64::from(self.table.requests.len()) - self.table.log.as_ref().map_or(0, Points::live),
                 reservations_behind: behind,
             },
             devices,
             by_class: self.by_class.clone(),
             cores_busy: self.workers.as_ref().map_or(Nanos::ZERO, Workers::busy),
+            log: self.table.log.as_ref().map(Points::ended),
         }
     }
 }

@@ -17,6 +17,7 @@ mod goal;
 mod latencies;
 mod layers;
 mod load;
+pub(crate) mod log;
 mod machine;
 pub mod numbers;
 mod observe;
@@ -43,6 +44,7 @@ pub use goal::Goal;
 pub use latencies::Latencies;
 pub use layers::{Layer, LayerTimes, TIME_PARTS, TimePart};
 pub use load::{Load, LoadError};
+pub use log::{LogEnded, MachineLog};
 pub use machine::{Machine, MachineCores, MachineDevice, MachineEnded, run_machine};
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{

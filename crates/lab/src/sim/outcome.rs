@@ -4,7 +4,7 @@
 use ioweir_core::{Nanos, Operation, Reason};
 use serde::Serialize;
 
-use super::{Latencies, LayerTimes};
+use super::{Latencies, LayerTimes, LogEnded};
 
 /// Requests of one kind (all, reads, writes ...) of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,6 +97,8 @@ pub struct Outcome {
     pub devices: Vec<DeviceOutcome>,
     /// The cores of a machine that has any.
     pub cores: Option<CoresOutcome>,
+    /// The write log of a machine that has one.
+    pub log: Option<LogEnded>,
     /// Records skipped by a lenient reader, or dropped because they lie past the device's end.
     pub skipped: u64,
     /// Records whose addresses lie past the device's end and were folded onto it.

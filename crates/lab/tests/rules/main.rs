@@ -12,6 +12,7 @@ mod every_run;
 mod experiment;
 mod external;
 mod generate;
+mod log;
 mod machine;
 mod one_run;
 #[path = "../shared/sample.rs"]

@@ -11,11 +11,11 @@ use ioweir_core::{Nanos, Tag};
 use super::disks::{Completions, Disks};
 use super::laws::{End, Laws, Violation};
 use super::locks::Locks;
-use super::log::NvLog;
 use super::model::{Model, Phase};
 use super::outcome::{Batches, Responses, Returns, ServerOutcome};
 use super::random::{Exponential, Stream};
 use super::regions::Regions;
+use crate::sim::log::NvLog;
 use crate::sim::pool::{Busy, Discipline, Ran, Requests, WorkerPool};
 
 /// Events of the disks that belong to no slot: a flush operation is on disk; the server's next own operation is due.
