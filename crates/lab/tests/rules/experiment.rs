@@ -366,13 +366,15 @@ fn key_table_and_keys_agree() {
         found.extend(table.keys().map(|key| if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") }));
     };
     note("", &table);
-    // Devices, cores and background work are of another kind of file.
-    let machine: toml::Table = parse(&MACHINE.replacen("[[device]]", "[[device]]\nseen = { source = \"trace\", name = \"a\", judged = \"second_half\", verdict = \"inside\", range = { depth_max = 8 } }", 1))
-        .to_toml()
-        .parse()
-        .expect("TOML");
+    // Devices, cores, a log and background work are of another kind of file.
+    let seen = "[[device]]\nseen = { source = \"trace\", name = \"a\", judged = \"second_half\", verdict = \"inside\", range = { depth_max = 8 } }";
+    let log = "[log]\nsize = \"1MiB\"\nclass = \"point\"\n[cores]\nwrite = \"1us\"";
+    let text = MACHINE.replacen("[[device]]", seen, 1).replacen("[cores]", log, 1);
+    let text = format!("{text}[[class]]\nname = \"point\"\ndevice = \"d\"\n");
+    let machine: toml::Table = parse(&text).to_toml().parse().expect("TOML");
     note("", &machine);
     note("cores", machine["cores"].as_table().expect("cores"));
+    note("log", machine["log"].as_table().expect("a log"));
     note("device", machine["device"][0].as_table().expect("a device"));
     note("class", machine["class"][0].as_table().expect("a class"));
     note("class.background", machine["class"][0]["background"].as_table().expect("background work"));
