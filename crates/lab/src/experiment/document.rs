@@ -74,9 +74,14 @@ fn found(report: &ExperimentReport) -> String {
     let p99 =
         |summary: &Summary, class: &str| Some(summary.figure(metric, Some(class))?.mean).filter(|mean| *mean > 0.0);
     let Some(first) = report.summaries.first() else { return "There are no results.".into() };
+    let own: Vec<&str> = (report.experiment.classes.iter())
+        .filter(|class| report.experiment.is_own_work(class))
+        .map(|class| class.name.as_str())
+        .collect();
+    let classes = || first.classes().filter(|class| !own.contains(class));
     if report.summaries.len() == 1 {
         let of = |class: &str| Some(format!("{class} {}", format_seconds(p99(first, class)?)));
-        let each: Vec<String> = first.classes().filter_map(of).collect();
+        let each: Vec<String> = classes().filter_map(of).collect();
         return format!("With {} the p99 of each class is: {}.", first.scheduler, each.join(", "));
     }
     let spread = |class: &str| {
@@ -86,7 +91,7 @@ fn found(report: &ExperimentReport) -> String {
         let (low, high) = (values.first()?.clone(), values.last()?.clone());
         Some((class.to_owned(), low, high))
     };
-    let spreads = first.classes().filter_map(spread);
+    let spreads = classes().filter_map(spread);
     let widest = spreads.max_by(|left, right| (left.2.0 / left.1.0).total_cmp(&(right.2.0 / right.1.0)));
     match widest {
         Some((class, low, high)) if high.0 > low.0 * (1.0 + SAME_SHARE) => format!(
@@ -318,11 +323,14 @@ fn runs(report: &ExperimentReport) -> Table {
         ("fast tier busy", "fast_busy"),
         ("slow tier busy", "slow_busy"),
         ("cores busy", "cores_busy"),
+        ("points/s", "points_per_second"),
+        ("log fill", "log_fill_max"),
     ]);
     let is_machine = report.experiment.is_machine();
     let is_shown = |metric: &Metric| match metric.name {
         "reservations_kept" => broken(report).is_some(),
         "cores_busy" => report.experiment.cores.is_some(),
+        "points_per_second" | "log_fill_max" => report.experiment.log.is_some(),
         "fast_busy" | "slow_busy" => !is_machine,
         _ => true,
     };

@@ -54,14 +54,20 @@ impl Experiment {
         Err(Complaint::expecting("of", error.problem, error.expected).hint(error.hint))
     }
 
-    /// Whether a class counts for the goal: background work and the idle class only if they are named.
+    /// Whether a class counts for the goal: background work, consistency points and the idle class only if they are
+    /// named.
     fn counts(&self, class: &ClassSpec) -> bool {
         let is_idle = class.priority.is_some_and(|priority| priority.0.class() == PriorityClass::Idle);
         match self.of.as_deref() {
             Some(ALL) => true,
             Some(name) => class.name == name,
-            None => !is_idle && class.background.is_none(),
+            None => !is_idle && !self.is_own_work(class),
         }
+    }
+
+    /// Whether nobody waits for the requests of a class: background work, and the writes of consistency points.
+    pub(super) fn is_own_work(&self, class: &ClassSpec) -> bool {
+        class.background.is_some() || self.log.as_ref().is_some_and(|log| log.class == class.name)
     }
 
     /// The decision of the gate on the models of the devices: the gravest of all. Devices are judged by what the traces of
