@@ -1,4 +1,4 @@
-//! CFQ as the BID paper draws it: rounds with a quantum for each stream, served in sector order, without slices or idling.
+//! CFQ as the BID paper describes and draws it: rounds with a quantum for each queue, served in sector order, without slices or idling.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -6,51 +6,65 @@ use alloc::vec;
 use super::bound::{Bound, Wait};
 use super::{Parameter, Reads, Row, Settings};
 use crate::elevator::{Elevator, Next};
-use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::structure::{Index, Links, List, NONE, Root, Tree};
-use crate::{Nanos, Reason, Request, StreamId, Waiting};
+use crate::{Nanos, Reason, Request, Waiting};
 
 pub(crate) static ROW: Row<()> = Row {
     name: "cfq-paper",
-    summary: "CFQ as the BID paper draws it: rounds of a quantum a stream, each sorted by sector",
-    source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Fig. 6",
-    doc: "Each stream has a queue sorted by sector. A round takes the `quantum` lowest requests of each stream, streams in the order \
-of their arrival, and is served in sector order; later arrivals wait for the next round, even if they would fit on the way. \
-The paper's text puts the asynchronous requests of all processes into one queue, its figure gives the writing process a \
-queue of its own: here every stream has its own. For the kernel's CFQ see `cfq`.",
+    summary: "CFQ as the BID paper has it: rounds of a quantum a queue, each sorted by sector",
+    source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Fig. 6 and the text around it",
+    doc: "Each stream has a queue of its synchronous requests, sorted by sector; the asynchronous requests of all streams share one \
+queue, in the order of their arrival. A round takes the `quantum` first requests of each queue, queues in the order in which they got \
+requests, and is served in sector order; later arrivals wait for the next round, even if they would fit on the way. For the kernel's \
+CFQ see `cfq`.",
     bound: Bound {
-        doc: "the first requests of a stream, by sector, wait for the running round and for their part of the next, at most `quantum` \
-requests of each stream in either; a stream's own requests at lower sectors can pass a request without a bound",
+        doc: "the first synchronous requests of a stream, by sector, wait for the running round and for their part of the next, at most \
+`quantum` requests of each queue in either; a stream's own requests at lower sectors can pass them without a bound. With k older \
+asynchronous requests queued, one goes in the (k / `quantum` + 1)th round from then at the latest",
         wait: Wait::Dispatches(|backlog, settings| {
             let [quantum] = settings.values();
-            (backlog.streams + 1).saturating_mul(2 * quantum)
+            (backlog.older + 2 * quantum).saturating_mul(backlog.streams + 2)
         }),
     },
     reads: Reads::NOTHING,
     linux: None,
-    parameters: &[Parameter::count("quantum", 2, 1, 1 << 20, "requests that a stream sends in a round")],
+    parameters: &[Parameter::count("quantum", 2, 1, 1 << 20, "requests that a queue sends in a round")],
     form: (),
 };
 
 /// The value in `home` for requests of the running round.
 const ROUND: u32 = NONE;
 
+/// The source of the asynchronous requests of all streams; that of synchronous ones is the number of their stream.
+const ASYNCHRONOUS: u64 = u64::MAX;
+
+/// The requests of a source that wait for a round.
 #[derive(Clone, Copy, Debug)]
-struct Stream {
-    id: StreamId,
-    sorted: Root,
+struct Source {
+    id: u64,
+    waiting: Root,
+}
+
+fn source_of(request: &Request) -> u64 {
+    if request.is_sync() { u64::from(request.stream.0) } else { ASYNCHRONOUS }
+}
+
+/// The place of a request in its queue; equal ones go in the order of arrival.
+fn place(entry: &Entry) -> u64 {
+    if entry.is_sync() { entry.sector } else { 0 }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct CfqPaper {
     tree: Tree,
-    /// The stream of each slot, or `ROUND`.
+    /// The source of each slot, or `ROUND`.
     home: Box<[u32]>,
-    streams: Box<[Stream]>,
+    sources: Box<[Source]>,
     by_id: Index,
-    stream_links: Links,
+    source_links: Links,
     free: List,
-    /// Streams with requests, in the order of their turns.
+    /// Sources with requests, in the order of their turns.
     turn: List,
     round: Root,
     round_requests: u32,
@@ -60,20 +74,20 @@ pub(crate) struct CfqPaper {
 impl CfqPaper {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        // A stream is kept only while it has requests, so there are never more streams than requests.
-        let streams = limits.requests().max(1);
-        let mut stream_links = Links::new(streams);
+        // A source is kept only while it has requests, so there are never more sources than requests.
+        let sources = limits.requests().max(1);
+        let mut source_links = Links::new(sources);
         let mut free = List::EMPTY;
-        for stream in 0..streams {
-            stream_links.push_back(&mut free, stream);
+        for source in 0..sources {
+            source_links.push_back(&mut free, source);
         }
         let [quantum] = settings.values();
         Self {
             tree: Tree::new(slots),
             home: vec![ROUND; slots as usize].into_boxed_slice(),
-            streams: vec![Stream { id: StreamId(0), sorted: Root::EMPTY }; streams as usize].into_boxed_slice(),
-            by_id: Index::new(streams),
-            stream_links,
+            sources: vec![Source { id: 0, waiting: Root::EMPTY }; sources as usize].into_boxed_slice(),
+            by_id: Index::new(sources),
+            source_links,
             free,
             turn: List::EMPTY,
             round: Root::EMPTY,
@@ -82,42 +96,42 @@ impl CfqPaper {
         }
     }
 
-    /// The stream's queue, created if it has none.
-    fn stream(&mut self, id: StreamId) -> Option<u32> {
-        let found = self.by_id.find(u64::from(id.0), |_| true);
+    /// The number of a source, which is created if it had no requests.
+    fn source(&mut self, id: u64) -> Option<u32> {
+        let found = self.by_id.find(id, |_| true);
         found.or_else(|| {
-            let stream = self.stream_links.pop_front(&mut self.free)?;
-            self.streams[stream as usize] = Stream { id, sorted: Root::EMPTY };
-            self.by_id.insert(u64::from(id.0), stream);
-            self.stream_links.push_back(&mut self.turn, stream);
-            Some(stream)
+            let source = self.source_links.pop_front(&mut self.free)?;
+            self.sources[source as usize] = Source { id, waiting: Root::EMPTY };
+            self.by_id.insert(id, source);
+            self.source_links.push_back(&mut self.turn, source);
+            Some(source)
         })
     }
 
-    fn retire_if_empty(&mut self, stream: u32) {
-        let Stream { id, sorted } = self.streams[stream as usize];
-        if sorted.is_empty() {
-            self.by_id.remove(u64::from(id.0), stream);
-            self.stream_links.remove(&mut self.turn, stream);
-            self.stream_links.push_front(&mut self.free, stream);
+    fn retire_if_empty(&mut self, source: u32) {
+        let Source { id, waiting } = self.sources[source as usize];
+        if waiting.is_empty() {
+            self.by_id.remove(id, source);
+            self.source_links.remove(&mut self.turn, source);
+            self.source_links.push_front(&mut self.free, source);
         }
     }
 
     fn take_round(&mut self, queue: &RequestQueue) {
-        let mut stream = self.turn.head();
-        while stream != NONE {
-            let following = self.stream_links.next(stream);
+        let mut source = self.turn.head();
+        while source != NONE {
+            let following = self.source_links.next(source);
             for _ in 0..self.quantum {
-                let sorted = &mut self.streams[stream as usize].sorted;
-                let Some(slot) = self.tree.first(*sorted) else { break };
-                self.tree.remove(sorted, slot);
+                let waiting = &mut self.sources[source as usize].waiting;
+                let Some(slot) = self.tree.first(*waiting) else { break };
+                self.tree.remove(waiting, slot);
                 let entry = queue.entry(slot);
                 self.tree.insert(&mut self.round, slot, entry.sector, entry.sequence);
                 self.home[slot as usize] = ROUND;
                 self.round_requests += entry.members;
             }
-            self.retire_if_empty(stream);
-            stream = following;
+            self.retire_if_empty(source);
+            source = following;
         }
     }
 }
@@ -125,23 +139,23 @@ impl CfqPaper {
 impl Elevator for CfqPaper {
     fn insert(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32) {
         let entry = queue.entry(slot);
-        let Some(stream) = self.stream(entry.stream) else { return };
-        self.home[slot as usize] = stream;
-        self.tree.insert(&mut self.streams[stream as usize].sorted, slot, entry.sector, entry.sequence);
+        let Some(source) = self.source(source_of(&entry.request())) else { return };
+        self.home[slot as usize] = source;
+        self.tree.insert(&mut self.sources[source as usize].waiting, slot, place(entry), entry.sequence);
     }
 
     fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
-        let root = match self.home[slot as usize] {
+        let (root, key) = match self.home[slot as usize] {
             ROUND => {
                 self.round_requests += 1;
-                &mut self.round
+                (&mut self.round, entry.sector)
             }
-            stream => &mut self.streams[stream as usize].sorted,
+            source => (&mut self.sources[source as usize].waiting, place(entry)),
         };
         if edge == Edge::Front {
             self.tree.remove(root, slot);
-            self.tree.insert(root, slot, entry.sector, entry.sequence);
+            self.tree.insert(root, slot, key, entry.sequence);
         }
     }
 
@@ -157,16 +171,16 @@ impl Elevator for CfqPaper {
                 self.tree.remove(&mut self.round, slot);
                 self.round_requests -= queue.entry(slot).members;
             }
-            stream => {
-                self.tree.remove(&mut self.streams[stream as usize].sorted, slot);
-                self.retire_if_empty(stream);
+            source => {
+                self.tree.remove(&mut self.sources[source as usize].waiting, slot);
+                self.retire_if_empty(source);
             }
         }
     }
 
-    /// Requests are merged only within a stream: each has its own queue.
+    /// Requests are merged only within a queue.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
-        queue.entry(slot).stream == request.stream
+        source_of(&queue.entry(slot).request()) == source_of(request)
     }
 
     fn next(&mut self, queue: &RequestQueue, _now: Nanos) -> Next {

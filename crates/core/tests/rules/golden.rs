@@ -122,6 +122,18 @@ fn cfq_paper_keeps_arrivals_for_next_round() {
     assert_eq!(format!("{first} {}", driver.serve_all()), "A1 A2 C1 B1 B2 A3 A4 C2 B3 B4 A5 A6");
 }
 
+/// Two processes write, and a round takes `quantum` requests from both together, as it takes from one that reads.
+#[test]
+fn cfq_paper_puts_all_writers_in_one_queue() {
+    let mut driver = Driver::new("cfq-paper", &[], false);
+    driver.submit_all(&["B1", "A1", "A2", "A3", "B2", "B3"]);
+    let request = Request { stream: StreamId(u32::from(b'D')), sector: 100, ..request("B4") };
+    let tag = driver.scheduler.submit(driver.now, request).unwrap();
+    driver.names[tag.index()] = "D1";
+    // With a queue for each writer the first round would hold `D1`, too; in a queue sorted by sector, `D1` would be in it before `B1`.
+    assert_eq!(driver.serve_all(), "A1 A2 B1 B2 D1 A3 B3");
+}
+
 #[test]
 fn deadline_paper_looks_at_expiry_before_each_request() {
     // Expiry times of Table 1 in ms. Requests that have expired already did so in the order B1 A1 A2 A3 C1. Each request is submitted so
