@@ -1,6 +1,7 @@
 //! Cells of results, which every kind of run fills with metrics and courses over time, and the terms that select cells.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 use ioweir_config::Duration;
@@ -87,6 +88,18 @@ pub(crate) enum Sign {
     AtMost,
 }
 
+impl fmt::Display for Term {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { axis: Some(axis), sign, value } = self else { return out.write_str(&self.value) };
+        let sign = match sign {
+            Sign::Is => "=",
+            Sign::AtLeast => ">=",
+            Sign::AtMost => "<=",
+        };
+        write!(out, "{axis}{sign}{value}")
+    }
+}
+
 impl Term {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (text, is_axis) = (text.trim(), |one: char| one.is_ascii_alphanumeric() || "_. ".contains(one));
@@ -100,7 +113,7 @@ impl Term {
             }
             return Ok(Self { axis: Some(axis.into()), sign, value: value.into() });
         }
-        if text.is_empty() { Err("a name is missing between commas".into()) } else { Ok(Self::named(text)) }
+        Ok(Self::named(text))
     }
 
     pub(crate) fn named(name: &str) -> Self {

@@ -111,6 +111,8 @@ pub struct ResultCounts {
     pub of: usize,
     /// Results that hold.
     pub hold: usize,
+    /// Results among those that hold for which the paper has a number: they are within a factor of two of it. The others hold by direction.
+    pub hold_by_size: usize,
     /// Results that have the paper's sign, but not its size.
     pub sign_only: usize,
     /// Results that fail.
@@ -142,6 +144,9 @@ impl Counts {
             results: ResultCounts {
                 of: of(Class::Reproduced).count(),
                 hold: with(Verdict::Holds),
+                hold_by_size: of(Class::Reproduced)
+                    .filter(|claim| claim.verdict == Verdict::Holds && claim.magnitude == Some(true))
+                    .count(),
                 sign_only: with(Verdict::SignOnly),
                 fail: with(Verdict::Fails),
                 out_of_reach: with(Verdict::OutOfReach),
@@ -169,8 +174,12 @@ impl Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ResultCounts { of, hold, sign_only, fail, out_of_reach } = self.results;
-        write!(out, "of {of} results, {hold} agree, {sign_only} have the paper's sign but not its size, {fail} fail")?;
+        let ResultCounts { of, hold, hold_by_size, sign_only, fail, out_of_reach } = self.results;
+        write!(out, "of {of} results, {hold} agree")?;
+        if hold > 0 {
+            write!(out, " ({hold_by_size} by size, {} by direction, without a number of the paper)", hold - hold_by_size)?;
+        }
+        write!(out, ", {sign_only} have the paper's sign but not its size, {fail} fail")?;
         if out_of_reach > 0 { write!(out, ", and {out_of_reach} are out of reach with our data") } else { Ok(()) }
     }
 }

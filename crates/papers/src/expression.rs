@@ -328,7 +328,8 @@ impl<'a> Scope<'a> {
         let replaced =
             |text: String, (name, value): (&String, _)| text.replace(&format!("{{{name}}}"), &text_of(value));
         let own = self.row.iter().fold(own.to_owned(), replaced);
-        let own = Some(own.as_str()).filter(|own| !own.trim().is_empty()).into_iter().flat_map(|own| own.split(','));
+        // Names such as `where` stand for no term before anything is run.
+        let own = own.split(',').filter(|term| !term.trim().is_empty());
         let own: Vec<Term> = own.map(Term::parse).collect::<Result<_, _>>()?;
         let is_shared = |shared: &&Term| shared.axis.is_none() || own.iter().all(|term| term.axis != shared.axis);
         Ok(self.at.iter().filter(is_shared).cloned().chain(own.iter().cloned()).collect())
@@ -341,8 +342,12 @@ impl<'a> Scope<'a> {
             let numbers = cell.metrics.get(metric).cloned().unwrap_or_default();
             Entry { cell: Some(at), numbers, course: cell.courses.get(metric) }
         };
-        let entries = self.results.select(&terms).map(entry);
-        Ok(Values(entries.filter(|entry| !entry.numbers.is_empty() || entry.course.is_some()).collect()))
+        let entries: Vec<Entry<'a>> = self.results.select(&terms).map(entry).collect();
+        if entries.is_empty() && self.results.are_whole {
+            let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
+            return Err(format!("`{metric}[{}]` selects nothing, although every run was done in full", terms.join(", ")));
+        }
+        Ok(Values(entries.into_iter().filter(|entry| !entry.numbers.is_empty() || entry.course.is_some()).collect()))
     }
 
     fn named(&self, name: &str, depth: usize) -> Result<Values<'a>, String> {

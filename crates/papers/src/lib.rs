@@ -139,7 +139,9 @@ impl Paper {
                 all.cells.append(&mut condition.cells);
             }
         }
-        let results = Results::new(&runs, all.cells);
+        let mut results = Results::new(&runs, all.cells);
+        let has_own_input = options.traces.is_some() || !options.trace_files.is_empty();
+        results.are_whole = !options.quick && !has_own_input && !all.is_generated;
         let mut scope = Scope::new(&results, &file);
         scope.row = condition.row;
         let (mut tables, mut figures) = (Vec::new(), Vec::new());

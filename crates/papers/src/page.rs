@@ -109,9 +109,12 @@ enum MarkSpec {
     Dots,
 }
 
+/// A cell whose number does not exist.
+const ABSENT: &str = "-";
+
 /// A sentence as it is shown when one of its numbers may not exist.
 fn shown(text: &str, scope: &Scope<'_>) -> Result<String, String> {
-    Ok(scope.sentence(text)?.unwrap_or_else(|| "-".into()))
+    Ok(scope.sentence(text)?.unwrap_or_else(|| ABSENT.into()))
 }
 
 impl Dimension {
@@ -142,17 +145,16 @@ impl Dimension {
 }
 
 impl TableSpec {
-    /// The tables for which something was run.
+    /// The tables that have a number.
     pub(super) fn draw(&self, scope: &Scope<'_>) -> Result<Vec<Table>, String> {
         let mut scope = scope.on(&Toml::new(), &self.at)?;
         scope.lets.clone_from(&self.lets);
-        if scope.results.select(&scope.at).next().is_none() {
-            return Ok(Vec::new());
-        }
-        Dimension::each(self.each.as_ref(), &scope)?.iter().map(|(_, scope)| self.one(scope)).collect()
+        let each = Dimension::each(self.each.as_ref(), &scope)?;
+        each.iter().filter_map(|(_, scope)| self.one(scope).transpose()).collect()
     }
 
-    fn one(&self, scope: &Scope<'_>) -> Result<Table, String> {
+    /// The table, without rows that have no number: a quick run leaves out what they are about. `None` if there is no row.
+    fn one(&self, scope: &Scope<'_>) -> Result<Option<Table>, String> {
         let heads = match &self.columns {
             Columns::Written(columns) => columns.iter().map(|[head, _]| head.clone()).collect::<Vec<_>>(),
             Columns::Alike(dimension) => dimension.of(scope)?.into_iter().map(|(name, _)| name).collect(),
@@ -160,6 +162,7 @@ impl TableSpec {
         let numbers = heads.into_iter().map(|head| Column::text(head).format(Format::Own));
         let columns = std::iter::once(Column::text("")).chain(numbers);
         let mut table = Table::new(shown(&self.title, scope)?, columns).caption(&self.text).detail();
+        let mut has_row = false;
         for (name, scope) in self.rows.of(scope)? {
             let cells: Result<Vec<String>, String> = match &self.columns {
                 Columns::Written(columns) => columns.iter().map(|[_, cell]| shown(cell, &scope)).collect(),
@@ -167,9 +170,13 @@ impl TableSpec {
                     dimension.of(&scope)?.iter().map(|(_, scope)| shown(&self.cell, scope)).collect()
                 }
             };
-            table.row(std::iter::once(name).chain(cells?).map(Cell::from));
+            let cells = cells?;
+            if cells.iter().any(|cell| cell != ABSENT) {
+                has_row = true;
+                table.row(std::iter::once(name).chain(cells).map(Cell::from));
+            }
         }
-        Ok(table)
+        Ok(has_row.then_some(table))
     }
 }
 

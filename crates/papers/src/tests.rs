@@ -238,7 +238,7 @@ fn a_calibrated_claim_is_never_counted_as_reproduced() {
     assert_eq!(done.claims[0].verdict, Verdict::Input);
     assert_eq!(done.counts().others(), "Counted apart: 1 of 1 inputs agree, which proves nothing.");
     let other = reproduced(claims("holds = \"ours >= 1\""));
-    let all = ResultCounts { of: 1, hold: 1, ..ResultCounts::default() };
+    let all = ResultCounts { of: 1, hold: 1, hold_by_size: 1, ..ResultCounts::default() };
     assert_eq!((other.claims[0].class, other.counts().results), (Class::Reproduced, all));
     assert!(json(&other).contains("\"class\": \"reproduced\""));
 }
@@ -365,9 +365,41 @@ fn a_result_with_a_number_agrees_by_sign_and_size() {
     let done = reproduced(claims("neutral = 0").replace("value = 90", "value = 300"));
     let results = ResultCounts { of: 1, sign_only: 1, ..ResultCounts::default() };
     assert_eq!(done.counts().results, results);
+    let by_size = reproduced(claims("neutral = 0")).counts();
+    let without_number = claims("holds = \"ours >= 1\"").replace("value = 90", "").replace("{paper}", "more");
+    let by_direction = reproduced(without_number).counts();
+    assert_eq!([by_size, by_direction].map(|counts| counts.results.hold_by_size), [1, 0]);
+    assert!(by_direction.to_string().starts_with("of 1 results, 1 agree (0 by size, 1 by direction"), "{by_direction}");
     let text = done.document().expect("it renders").to_terminal(false);
     assert!(text.contains("1 claim has the paper's sign, but not its size"), "{text}");
     assert!(text.contains("one: agrees from 150 to 600"), "{text}");
+}
+
+#[test]
+fn an_empty_selection_is_an_error() {
+    // Both names are known, and nothing has both.
+    let text = claims("holds = \"ours >= 1\"").replace("iops[table, a]", "sum(iops[table, who=a, b])");
+    let error = paper(text.clone()).reproduce(&Options::default(), &origin(), &Silent).expect_err("no cell").to_string();
+    assert!(error.starts_with("claims.toml:5:1: ours: `iops[table, who=a, b]` selects nothing"), "{error}");
+    // A quick run does a part only.
+    let quick = Options { quick: true, ..Options::default() };
+    assert_eq!(paper(text).reproduce(&quick, &origin(), &Silent).expect("it runs").claims[0].ours, None);
+}
+
+#[test]
+fn a_quick_page_has_no_row_without_a_number() {
+    let table = |rows: &str| {
+        format!(
+            "[[table]]\ntitle = \"IOPS\"\nat = \"run=table\"\nrows = {{ for = [{rows}], at = \"who={{who}}, {{also}}\", name = \"{{who}}\" }}\ncolumns = \
+             [[\"IOPS\", \"{{iops[]}}\"]]\n"
+        )
+    };
+    let (full, empty) = ("{ who = \"a\", also = \"a\" }", "{ who = \"a\", also = \"b\" }");
+    let mut own = paper(claims("holds = \"ours >= 1\""));
+    own.page.text = [table(&format!("{full}, {empty}")), table(empty)].concat().leak();
+    let quick = Options { quick: true, ..Options::default() };
+    let done = own.reproduce(&quick, &origin(), &Silent).expect("it runs");
+    assert_eq!(done.tables.iter().map(|table| table.rows.len()).collect::<Vec<_>>(), [1]);
 }
 
 #[test]

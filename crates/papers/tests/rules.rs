@@ -41,6 +41,12 @@ fn bid_claims_are_judged_on_a_page() {
         assert!(!claim.paper.is_empty() && !claim.unit.is_empty(), "{}", claim.id);
     }
     assert!(done.holding() > 0 && done.holding() < done.claims.len(), "some hold, some fail, and both are said");
+    // Algorithm 1 to the letter; the variant is not part of a quick run.
+    let specs: Vec<&str> = done.meta.specs.iter().map(|(_, spec)| spec.as_str()).collect();
+    assert!(specs.iter().any(|spec| spec.contains("\"bid-hdd:staging=outside\"")), "{specs:?}");
+    assert!(!specs.iter().any(|spec| spec.contains("\"bid-hdd\"") || spec.contains("staging=inside")), "{specs:?}");
+    assert!(done.tables.iter().all(|table| !table.rows.is_empty()), "no table is empty");
+    assert!(done.found.iter().any(|text| text.contains("C-LOOK")), "{:?}", done.found);
     let page = page(&done);
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     assert!(!page.contains("http://") && !page.contains("https://"), "the page loads nothing");

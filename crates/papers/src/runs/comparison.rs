@@ -34,6 +34,9 @@ pub(super) struct Spec {
     traces: Vec<String>,
     /// Sets of traces.
     sets: Vec<String>,
+    /// The folder of the sets; if absent, that of the captures. A run with a folder of its own is left out where other traces are asked
+    /// for, or where there is no checkout.
+    folder: Option<String>,
     schedulers: Vec<SchedulerChoice>,
     /// Parameters that are varied, by name.
     #[serde(default)]
@@ -106,9 +109,13 @@ fn sets(spec: &Spec, folder: Option<&str>) -> Result<(Vec<Set>, String), Reprodu
     if spec.generated {
         return Ok((generated(), String::new()));
     }
+    if spec.folder.is_some() && (folder.is_some() || !Path::new(FOLDER).is_dir()) {
+        return Ok((Vec::new(), String::new()));
+    }
+    let root = spec.folder.as_deref().unwrap_or(FOLDER);
     let folders: Vec<String> = match folder {
         Some(folder) => vec![folder.trim_end_matches('/').to_owned()],
-        None => spec.sets.iter().map(|set| format!("{FOLDER}/{set}")).collect(),
+        None => spec.sets.iter().map(|set| format!("{root}/{set}")).collect(),
     };
     if folder.is_none() && !Path::new(FOLDER).is_dir() {
         let note =
@@ -253,7 +260,8 @@ pub(super) fn run(name: &str, spec: &Spec, context: Context<'_>) -> Result<Ran, 
             }
         }
     }
-    let mut all = Ran { notes: vec![note], ..Ran::default() };
+    let is_generated = !spec.generated && sets.iter().any(|set| set.name == GENERATED);
+    let mut all = Ran { notes: vec![note], is_generated, ..Ran::default() };
     for set in sets {
         for &data in &spec.data {
             let comparison = Comparison {

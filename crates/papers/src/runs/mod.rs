@@ -121,6 +121,8 @@ pub(super) struct Run {
 #[derive(Default)]
 pub(super) struct Ran {
     pub(super) cells: Vec<Cell>,
+    /// Whether traffic was generated in place of traces that are absent.
+    pub(super) is_generated: bool,
     /// Remarks about this run for the readers of the page.
     pub(super) notes: Vec<String>,
     pub(super) inputs: Vec<TraceMeta>,
@@ -131,6 +133,7 @@ pub(super) struct Ran {
 impl Ran {
     pub(super) fn extend(&mut self, other: Self) {
         self.cells.extend(other.cells);
+        self.is_generated |= other.is_generated;
         self.notes.extend(other.notes);
         self.inputs.extend(other.inputs);
         self.specs.extend(other.specs);

@@ -11,13 +11,15 @@ use crate::cells::{Cell, Term};
 pub(crate) struct Results<'a> {
     runs: &'a [Run],
     pub(crate) cells: Vec<Cell>,
+    /// Whether all runs were done in full, so that a selection of nothing is a mistake.
+    pub(crate) are_whole: bool,
     /// The runs of which something was selected.
     pub(crate) used: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Results<'a> {
     pub(crate) fn new(runs: &'a [Run], cells: Vec<Cell>) -> Self {
-        Self { runs, cells, used: RefCell::default() }
+        Self { runs, cells, are_whole: false, used: RefCell::default() }
     }
 
     /// The cells that fulfil all terms, with their number.
