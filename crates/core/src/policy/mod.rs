@@ -172,7 +172,8 @@ halved as soon as more than two of them are late; requests that came before the 
 whose mean latency is above its target, those that came when it had others queued above: it asks for more than its share. Where no share has a latency it grows without regard to any. With an adaptive window a tenant \
 whose requests are all in the elevator keeps its share (sfq, wfq, mclock, parda and reward): nothing is released for one that \
 is ahead of it by more than 16 mean charges, so that no size of the window takes shares away. With a fixed window larger than \
-what a tenant has outstanding, others get its part. An elevator \
+what a tenant has outstanding, others get its part. As fifo has no order of its own, fifo+X decides as X alone while the window holds \
+all that is queued; beyond that X chooses among the oldest. On a disk a small window costs seeks: X sorts only what is in it. An elevator \
 that idles for a stream keeps a place of the window free for it, and idles only while the stream has nothing queued above; \
 one that can get nothing more neither idles nor gathers. The wait before the release has the order's reason, the wait after \
 it the elevator's.",

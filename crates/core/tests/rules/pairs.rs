@@ -242,6 +242,25 @@ proptest! {
         }
     }
 
+    /// With the usual window, while that holds all that is queued: `fifo` has no order of its own.
+    #[test]
+    fn fifo_above_decides_as_elevator_alone(calls in calls(), depth in 1u32..4) {
+        let window = PAIR.get(&PAIR.defaults(), "window").unwrap();
+        for row in elevators() {
+            let limits = QueueLimits { depth, ..QueueLimits::with_requests(200) };
+            let alone = row.build(limits, &row.defaults());
+            let mut both = Both::new([alone, pair("fifo", row.name, window, limits)], false);
+            for &call in &calls {
+                // The last request of the window would come when the device has room.
+                let has_room = u64::from(both.schedulers[0].queued()) < window - 1;
+                if has_room || !matches!(call, Call::Submit { .. }) {
+                    both.call(call);
+                }
+            }
+            both.poll();
+        }
+    }
+
     /// Every wait is counted, a request leaves once, and a cancelled request comes back as it was.
     #[test]
     fn a_pair_keeps_the_contract_at_every_window(
