@@ -202,7 +202,7 @@ fn clook_adaptive_serves_within_stated_dispatches() {
     let limits = QueueLimits { merge: false, ..QueueLimits::with_requests(units as u32) };
     for seed in 0..40 {
         for (operation, overdue) in [(Operation::Read, 3), (Operation::Write, 3), (Operation::Write, 60)] {
-            let parameters = [("goal", seed % 4), ("overdue", overdue)];
+            let parameters = [("goal", seed % 3), ("overdue", overdue)];
             let mut disk = Disk::with_limits("clook-adaptive", &parameters, limits);
             let mut random = Random(seed);
             let is_random = seed / 4 % 2 == 0;

@@ -607,3 +607,9 @@ fn lines_of_cgroups_are_undone() {
     let served = lines(Way::Server, "sfq+mq-deadline", [Share::weighted(800), usual]);
     assert!(served[1].contains("weight = 800") && served.len() == 3, "{served:?}");
 }
+
+#[test]
+fn every_scheduler_includes_that_for_slow_reads() {
+    let spec = AdviseSpec { all: true, ..AdviseSpec::default() };
+    assert!(spec.candidates().contains(&"clook-adaptive:goal=read-p99".parse().expect("a scheduler")));
+}
