@@ -322,6 +322,7 @@ impl Fields {
         scope.lets.clone_from(&self.lets);
         scope.numbers.insert("ours", None);
         let paper_range = self.paper_range(&scope)?;
+        scope.results.missed.take();
         if self.value.is_some() {
             scope.numbers.insert("paper", paper_range.map(|(low, _)| low));
         }
@@ -329,6 +330,7 @@ impl Fields {
             scope.value(text).map_err(|problem| of(name, problem))?;
         }
         let ours = scope.number(&self.ours).map_err(|problem| of("ours", problem))?;
+        scope.results.is_left_out(ours.is_some()).map_err(|problem| of("ours", problem))?;
         scope.numbers.insert("ours", ours);
         let number = |scope: &Scope<'_>, key: &str, rule: &str| scope.number(rule).map_err(|problem| of(key, problem));
         let optional = |key: &str, rule: &Option<String>| {

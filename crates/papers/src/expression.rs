@@ -343,9 +343,9 @@ impl<'a> Scope<'a> {
             Entry { cell: Some(at), numbers, course: cell.courses.get(metric) }
         };
         let entries: Vec<Entry<'a>> = self.results.select(&terms).map(entry).collect();
-        if entries.is_empty() && self.results.are_whole {
+        if entries.is_empty() {
             let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
-            return Err(format!("`{metric}[{}]` selects nothing, although every run was done in full", terms.join(", ")));
+            self.results.missed.replace(Some(format!("{metric}[{}]", terms.join(", "))));
         }
         Ok(Values(entries.into_iter().filter(|entry| !entry.numbers.is_empty() || entry.course.is_some()).collect()))
     }

@@ -145,7 +145,7 @@ impl Dimension {
 }
 
 impl TableSpec {
-    /// The tables that have a number.
+    /// The tables that have a row.
     pub(super) fn draw(&self, scope: &Scope<'_>) -> Result<Vec<Table>, String> {
         let mut scope = scope.on(&Toml::new(), &self.at)?;
         scope.lets.clone_from(&self.lets);
@@ -153,7 +153,7 @@ impl TableSpec {
         each.iter().filter_map(|(_, scope)| self.one(scope).transpose()).collect()
     }
 
-    /// The table, without rows that have no number: a quick run leaves out what they are about. `None` if there is no row.
+    /// The table, without rows that have no number because a quick run leaves out what they are about. `None` if there is no row.
     fn one(&self, scope: &Scope<'_>) -> Result<Option<Table>, String> {
         let heads = match &self.columns {
             Columns::Written(columns) => columns.iter().map(|[head, _]| head.clone()).collect::<Vec<_>>(),
@@ -164,6 +164,7 @@ impl TableSpec {
         let mut table = Table::new(shown(&self.title, scope)?, columns).caption(&self.text).detail();
         let mut has_row = false;
         for (name, scope) in self.rows.of(scope)? {
+            scope.results.missed.take();
             let cells: Result<Vec<String>, String> = match &self.columns {
                 Columns::Written(columns) => columns.iter().map(|[_, cell]| shown(cell, &scope)).collect(),
                 Columns::Alike(dimension) => {
@@ -171,7 +172,8 @@ impl TableSpec {
                 }
             };
             let cells = cells?;
-            if cells.iter().any(|cell| cell != ABSENT) {
+            let has_number = cells.iter().any(|cell| cell != ABSENT);
+            if !scope.results.is_left_out(has_number)? {
                 has_row = true;
                 table.row(std::iter::once(name).chain(cells).map(Cell::from));
             }

@@ -11,15 +11,31 @@ use crate::cells::{Cell, Term};
 pub(crate) struct Results<'a> {
     runs: &'a [Run],
     pub(crate) cells: Vec<Cell>,
-    /// Whether all runs were done in full, so that a selection of nothing is a mistake.
+    /// Whether all runs were done in full, so that a number that is absent for want of cells is a mistake.
     pub(crate) are_whole: bool,
+    /// The last selection that found no cell.
+    pub(crate) missed: RefCell<Option<String>>,
     /// The runs of which something was selected.
     pub(crate) used: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Results<'a> {
     pub(crate) fn new(runs: &'a [Run], cells: Vec<Cell>) -> Self {
-        Self { runs, cells, are_whole: false, used: RefCell::default() }
+        Self { runs, cells, are_whole: false, missed: RefCell::default(), used: RefCell::default() }
+    }
+
+    /// Whether something was selected of which no cell exists, since this was last asked. `has_number` says whether there was a number
+    /// all the same.
+    ///
+    /// # Errors
+    /// The selection, if there was no number and all runs were done in full.
+    pub(crate) fn is_left_out(&self, has_number: bool) -> Result<bool, String> {
+        match self.missed.take().filter(|_| !has_number) {
+            Some(selection) if self.are_whole => {
+                Err(format!("`{selection}` selects nothing, although every run was done in full"))
+            }
+            missed => Ok(missed.is_some()),
+        }
     }
 
     /// The cells that fulfil all terms, with their number.
