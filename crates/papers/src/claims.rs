@@ -177,7 +177,11 @@ impl fmt::Display for Counts {
         let ResultCounts { of, hold, hold_by_size, sign_only, fail, out_of_reach } = self.results;
         write!(out, "of {of} results, {hold} agree")?;
         if hold > 0 {
-            write!(out, " ({hold_by_size} by size, {} by direction, without a number of the paper)", hold - hold_by_size)?;
+            write!(
+                out,
+                " ({hold_by_size} by size, {} by direction, without a number of the paper)",
+                hold - hold_by_size
+            )?;
         }
         write!(out, ", {sign_only} have the paper's sign but not its size, {fail} fail")?;
         if out_of_reach > 0 { write!(out, ", and {out_of_reach} are out of reach with our data") } else { Ok(()) }

@@ -379,7 +379,8 @@ fn a_result_with_a_number_agrees_by_sign_and_size() {
 fn an_empty_selection_is_an_error() {
     // Both names are known, and nothing has both.
     let text = claims("holds = \"ours >= 1\"").replace("iops[table, a]", "sum(iops[table, who=a, b])");
-    let error = paper(text.clone()).reproduce(&Options::default(), &origin(), &Silent).expect_err("no cell").to_string();
+    let error =
+        paper(text.clone()).reproduce(&Options::default(), &origin(), &Silent).expect_err("no cell").to_string();
     assert!(error.starts_with("claims.toml:5:1: ours: `iops[table, who=a, b]` selects nothing"), "{error}");
     // A quick run does a part only.
     let quick = Options { quick: true, ..Options::default() };
