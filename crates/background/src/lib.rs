@@ -5,6 +5,7 @@
 
 pub mod forecast;
 pub mod govern;
+pub mod hours;
 pub mod plan;
 pub mod series;
 pub mod terms;

@@ -7,6 +7,7 @@ use ioweir_config::{ByteRate, Complaint, Duration, Rate, Size, keys, unknown};
 use ioweir_core::background::{Pool, SERVICES, Service, ServiceRow};
 
 use crate::forecast::{Calendar, ForecasterChoice};
+use crate::hours::{self, Hours};
 
 /// The most bins of a plan.
 pub const BINS_MAX: usize = 10_000;
@@ -77,6 +78,10 @@ keys! {
         share_percent: Option<f64> = absent,
         /// its turns in a round of all services
         priority: Option<u32> = absent,
+        /// the hours of the day, on the local clock, in which alone it may run, such as ["22:00-06:00"]; any where absent
+        hours: Vec<Hours> = absent,
+        /// the hours of the day in which it must not run, such as ["08:00-18:00"]
+        quiet: Vec<Hours> = absent,
         /// the most bytes of its debt that are paid in a second, whatever cores there are
         bytes_per_second_max: Option<ByteRate> = absent,
         /// the most operations that it does in a second, whatever cores there are
@@ -197,12 +202,14 @@ impl CoreTerms {
 }
 
 impl ServiceTerms {
-    /// Checks the terms by themselves; the table is that of `row`.
+    /// Checks the terms by themselves; the table is that of `row`, and `bin` the length of a bin.
     ///
     /// # Errors
     /// [`Complaint`] about the first key that is wrong.
-    pub fn check(&self, row: &ServiceRow) -> Result<(), Complaint> {
+    pub fn check(&self, row: &ServiceRow, bin: Duration) -> Result<(), Complaint> {
         let key = |name: &str| format!("service.{}.{name}", row.name);
+        let named = if self.hours.is_empty() { "quiet" } else { "hours" };
+        hours::check(&key(named), &self.hours, &self.quiet, (bin.nanos().0 / 1_000_000_000) as u32)?;
         if let Some(share) = self.share_percent {
             percentage(&key("share_percent"), share)?;
         }

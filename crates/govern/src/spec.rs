@@ -132,6 +132,11 @@ keys! {
         control: Option<Listen> = absent,
         /// of a server: the name of the service; that of the worker where absent
         service: Option<String> = absent,
+        /// of a server whose service is an idle class: the most requests of clients beside which it starts one; 0 if absent. On flash a third
+        /// of what the device does at once is felt as little
+        idle_depth: Option<u32> = absent,
+        /// of a server whose service is an idle class: the longest of its requests; 64KiB if absent, for a scrub and for relocation
+        request_bytes_max: Option<Size> = absent,
         /// of a server: how long it follows the last word of a governor that is gone
         lease: Duration = (Duration::from_seconds(10)),
         /// how long a command may take, until it is ended; `run` takes as long as it does, and a `step` has `grace` beside it
@@ -283,12 +288,15 @@ impl WorkerKeys {
             "start", "run", "step", "pause", "resume", "end", "progress", "pattern", "finished", "failed", "size",
             "rate",
         ];
-        let all: Vec<&str> = COMMANDS.into_iter().chain(["unit", "control", "service"]).collect();
+        let all: Vec<&str> =
+            COMMANDS.into_iter().chain(["unit", "control", "service", "idle_depth", "request_bytes_max"]).collect();
         let given = ioweir_config::KeySet::given(self);
         let (kind, used): (_, &[&str]) = match self.kind {
             WorkerKind::Command => ("a worker of kind command", &COMMANDS),
             WorkerKind::Unit => ("a worker of kind unit", &["unit"]),
-            WorkerKind::Server => ("a worker of kind server", &["control", "service"]),
+            WorkerKind::Server => {
+                ("a worker of kind server", &["control", "service", "idle_depth", "request_bytes_max"])
+            }
         };
         only(at, kind, &given, used, &all)?;
         for (key, limit) in [("limit", self.limit), ("grace", self.grace), ("lease", self.lease)] {

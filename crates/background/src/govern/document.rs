@@ -4,6 +4,7 @@ use ioweir_config::{format_bytes, format_decimals};
 use serde::Serialize;
 
 use super::governor::{Governor, seconds};
+use super::spec::GovernSpec;
 use super::status::{BinRecord, PlannedBin, ServiceStatus, Status};
 use ioweir_config::date::{format_day, format_moment};
 use ioweir_core::Nanos;
@@ -53,12 +54,29 @@ pub fn document(governor: &Governor, now: Nanos) -> Result<Document, DocumentErr
     for note in &status.notes {
         document.text(format!("note: {note}"));
     }
+    if governor.spec().is_idle_class() {
+        document.text(beside_idle_class(governor.spec()));
+    }
     document.push(services(governor, &status));
     document.push(hours(governor));
     let from = status.now_unix_seconds - PAST_SECONDS;
     document.push(load(governor, from));
     document.push(paid(governor, from));
     Ok(document)
+}
+
+/// A sentence on what the governor adds to an idle class.
+fn beside_idle_class(spec: &GovernSpec) -> String {
+    let has_hours = spec.services().any(|(_, terms)| !terms.shared.hours.is_empty() || !terms.shared.quiet.is_empty());
+    let adds = match (has_hours, spec.objective.is_some()) {
+        (true, _) => "This governor adds the hours",
+        (false, true) => "This governor adds rests while the objective is missed",
+        (false, false) => "This governor adds no rest to that",
+    };
+    format!(
+        "note: the foreground feels the workers as an idle class, with a governor or without one: in a block server, `default = \"run\"` and \
+         `idle_depth = 0` do the same. {adds}; beside that it says early which deadline cannot be kept, and keeps a record."
+    )
 }
 
 fn facts(governor: &Governor, status: &Status) -> Vec<(String, String)> {

@@ -2,7 +2,7 @@
 
 use ioweir_config::{Complaint, Duration};
 use ioweir_core::Nanos;
-use ioweir_core::background::{self as core, Executor, Hold, Resource, Service, SliceTag};
+use ioweir_core::background::{self as core, Executor, Hold, Resource, SERVICES_COUNT, Service, SliceTag};
 
 use super::planning::forecaster;
 use super::sample::{OpenBin, Sample};
@@ -10,8 +10,10 @@ use super::spec::{GovernSpec, ServiceSpec};
 use super::state::{Known, State, StateError, VERSION, VERSION_WITHOUT_LIMITS};
 use super::status::{BinRecord, PlannedBin};
 use crate::forecast::Calendar;
+use crate::hours::is_open;
 use crate::plan::LoadForecaster;
 
+const MINUTE_NANOS: u64 = 60_000_000_000;
 /// After a pause of more bins the forecaster begins anew, and bins that are over are forgotten.
 const PAUSE_BINS_MAX: u64 = 10_000;
 /// The number of bins that are over that the state keeps: a week of ten minutes.
@@ -185,7 +187,9 @@ impl Governor {
                 bin_nanos += bin;
             }
             if middle >= bin_nanos {
-                measured.add(&sample, self.foreground_of(&sample));
+                if let Some(foreground) = self.foreground_of(&sample) {
+                    measured.add(&sample, foreground);
+                }
             }
         }
         while bin_nanos < open {
@@ -222,10 +226,14 @@ impl Governor {
         let middle = Nanos(now.0.saturating_sub(sample.span.0 / 2));
         self.close_bins(middle);
         let foreground = self.foreground_of(sample);
-        self.known.open.add(sample, foreground);
+        if let Some(foreground) = foreground {
+            self.known.open.add(sample, foreground);
+        }
         self.known.sampled_nanos = Some(now.0);
         if sample.span.0 > 0 {
-            self.executor.foreground(now, self.wanted_units(foreground, sample.span));
+            // An idle class yields by itself.
+            let wanted = foreground.filter(|_| !self.spec.is_idle_class());
+            self.executor.foreground(now, wanted.map_or(0, |foreground| self.wanted_units(foreground, sample.span)));
         }
         if let Some(objective) = &self.spec.objective {
             let most = objective.latency_max.nanos();
@@ -265,6 +273,7 @@ impl Governor {
         if self.is_stale(now) {
             self.executor.foreground(now, u32::MAX);
         }
+        self.open_services(now);
         let next = self.next_time(now);
         let until = |time: Nanos| time.min(next);
         match self.executor.poll(now) {
@@ -363,14 +372,16 @@ impl Governor {
         }
     }
 
-    /// The foreground's work in a sample: requests for cores, nanoseconds for a device.
-    fn foreground_of(&self, sample: &Sample) -> u64 {
+    /// The foreground's work in a sample: requests for cores, nanoseconds for a device. `None` if a source cannot tell it from that of
+    /// an idle class, which takes all that is left.
+    fn foreground_of(&self, sample: &Sample) -> Option<u64> {
         match self.spec.resource() {
-            Resource::Cores(_) => sample.requests,
+            Resource::Cores(_) => Some(sample.requests),
             Resource::DeviceTime => {
                 let held: u32 = self.executor.running().map(|slice| slice.units).sum();
+                let is_known = sample.background_busy.is_some() || held == 0 || !self.spec.is_idle_class();
                 let own = sample.background_busy.unwrap_or(Nanos(sample.span.0 / 1000 * u64::from(held)));
-                sample.busy.0.min(sample.span.0).saturating_sub(own.0)
+                is_known.then(|| sample.busy.0.min(sample.span.0).saturating_sub(own.0))
             }
         }
     }
@@ -387,12 +398,26 @@ impl Governor {
         u32::try_from(wanted).unwrap_or(u32::MAX)
     }
 
+    /// Tells the executor which services may run at this hour.
+    fn open_services(&mut self, now: Nanos) {
+        let minute = (self.local_second(seconds(now.0)).rem_euclid(86_400) / 60) as u32;
+        let mut open = [true; SERVICES_COUNT];
+        for (service, terms) in self.spec.services() {
+            open[service as usize] = is_open(&terms.shared.hours, &terms.shared.quiet, minute);
+        }
+        self.executor.open(now, open);
+    }
+
     /// When the governor has something to do whatever the executor says.
     fn next_time(&self, now: Nanos) -> Nanos {
         let bin_end = self.known.bin_nanos + self.spec.bin().0;
         let stale = self.known.sampled_nanos.map(|at| at.saturating_add(self.spec.stale.nanos().0).saturating_add(1));
         let owed = self.known.counts.values().filter_map(|count| count.next_unix_nanos);
-        let all = owed.chain(stale).chain([bin_end]).filter(|time| *time > now.0);
+        // Hours begin at whole minutes.
+        let has_hours =
+            |(_, terms): (_, &ServiceSpec)| !terms.shared.hours.is_empty() || !terms.shared.quiet.is_empty();
+        let minute = self.spec.services().any(has_hours).then(|| (now.0 / MINUTE_NANOS + 1) * MINUTE_NANOS);
+        let all = owed.chain(stale).chain([bin_end]).chain(minute).filter(|time| *time > now.0);
         Nanos(all.min().unwrap_or(u64::MAX))
     }
 

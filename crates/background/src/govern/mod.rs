@@ -8,6 +8,7 @@
 //! **Time** is in nanoseconds since 1970-01-01 UTC. The caller takes it from a steady clock, so that it never goes back while the
 //! program runs; an earlier time counts as the latest one.
 
+mod course;
 mod document;
 mod governor;
 mod planning;

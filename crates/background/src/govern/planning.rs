@@ -1,9 +1,10 @@
 //! The forecasts and plans of a governor: the load of bins, the debts that will come, and the directives of the executor.
 
-use ioweir_config::{Complaint, Duration};
+use ioweir_config::{Complaint, Duration, format_bytes};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
+use super::course::{Bin, Course, Debt, course};
 use super::governor::{Governor, owed_blocks, seconds};
 use super::sample::OpenBin;
 use super::spec::GovernSpec;
@@ -12,6 +13,9 @@ use crate::forecast::Calendar;
 use crate::plan::{
     Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, decide, solve,
 };
+
+/// The most bins for which the course of a device's debts is looked at: a hundred days of ten minutes.
+const COURSE_BINS_MAX: usize = 14_400;
 
 impl Governor {
     /// Adds the debts that the writes of the bin leave.
@@ -48,7 +52,16 @@ impl Governor {
     }
 
     fn system(&self, owed: &dyn Fn(Service) -> Vec<(Nanos, u64)>) -> System {
-        self.spec.system(|service| *self.executor.service(service), owed)
+        // Bins are counted from 1970, by which the local clock is ahead or behind.
+        let day_bin = self.local_second(0).rem_euclid(86_400) as u64 / (self.spec.bin().0 / 1_000_000_000);
+        let day_bin = day_bin as usize;
+        System { day_bin, ..self.spec.system(|service| *self.executor.service(service), owed) }
+    }
+
+    /// The local clock at a time since 1970, with the offset of now, in seconds.
+    pub(super) fn local_second(&self, unix_seconds: i64) -> i64 {
+        let now = seconds(self.known.now_nanos);
+        unix_seconds + self.calendar.local_seconds(now) - now
     }
 
     /// The debts of a service that recur within the horizon.
@@ -66,8 +79,135 @@ impl Governor {
 
     /// Makes a plan from the forecast, and hands the executor its bins.
     pub fn replan(&mut self) {
+        let bins = (self.spec.forecast.horizon.nanos().0 / self.spec.bin().0) as usize;
+        if self.spec.takes_idle_class() {
+            self.plan_device(bins);
+        } else {
+            self.plan_by_cores(bins);
+        }
+        if let Some(share) = self.forecaster.assumed_unique().filter(|_| self.spec.counts_blocks()) {
+            self.known.notes.push(format!(
+                "which of the blocks written are new was not measured for as long as a day: {} % are taken to be, unless \
+                 unique_percent says otherwise",
+                share * 100.0
+            ));
+        }
+    }
+
+    /// Plans the time of one device. Its work takes what the foreground leaves, whenever it may run; the forecast says whether that is
+    /// enough.
+    fn plan_device(&mut self, bins: usize) {
+        let outlook = self.forecaster.outlook(bins);
+        let bin_nanos = self.spec.bin().0;
+        let units = self.spec.resource().units();
+        let headroom_per_mille = self.spec.headroom_units() * 1000 / units;
+        let load = |at: usize| self.per_mille(outlook.expected[at].requests);
+        let limit = |at: usize| 1000_u32.saturating_sub(load(at)).saturating_sub(headroom_per_mille);
+        let begun = self.known.now_nanos - self.known.bin_nanos;
+        let names: Vec<Service> = self.spec.services().map(|(service, _)| service).collect();
+        let debts: Vec<Debt> = names.iter().enumerate().flat_map(|(at, service)| self.debts_of(at, *service)).collect();
+        let last = debts.iter().map(|debt| debt.due).filter(|due| due.is_finite()).fold(0.0, f64::max);
+        let count = bins.max(((last / Nanos(bin_nanos).as_seconds()) as usize + 2).min(COURSE_BINS_MAX));
+        // Beyond the horizon, loads are taken to be those within it, again and again.
+        let bin = |at: usize| Bin {
+            seconds: Nanos(bin_nanos - if at == 0 { begun } else { 0 }).as_seconds(),
+            idle: f64::from(limit(at % bins)) / 1000.0,
+        };
+        let ahead: Vec<Bin> = (0..count).map(bin).collect();
+        let open: Vec<Vec<bool>> = self.spec.services().map(|(_, terms)| self.spec.open_bins(terms)).collect();
+        let bin_seconds = (bin_nanos / 1_000_000_000) as i64;
+        let first = self.local_second(seconds(self.known.bin_nanos)).div_euclid(bin_seconds);
+        let is_open = |service: usize, bin: usize| {
+            let at = (first as usize).wrapping_add(bin).checked_rem(open[service].len());
+            at.is_none_or(|at| open[service][at])
+        };
+        let Course { paid, late } = course(&ahead, &debts, &is_open);
+        let from = Nanos(self.known.bin_nanos);
+        self.executor.adopt(Nanos(self.known.now_nanos), &[Directive { from, limit_units: units, ..Directive::NONE }]);
+        let planned = |at: usize| {
+            let (low, high) = outlook.requests_band.get(at).copied().unwrap_or_default();
+            let mut pay_bytes: Vec<(String, u64)> = Vec::new();
+            for (debt, paid) in debts.iter().zip(&paid[at]).filter(|(_, paid)| **paid >= 1.0) {
+                let name = names[debt.service].name();
+                match pay_bytes.last_mut().filter(|(last, _)| last == name) {
+                    Some((_, bytes)) => *bytes += *paid as u64,
+                    None => pay_bytes.push((name.to_owned(), *paid as u64)),
+                }
+            }
+            PlannedBin {
+                start_unix_seconds: seconds(self.known.bin_nanos + at as u64 * bin_nanos),
+                forecast_per_mille: [low, outlook.expected[at].requests, high].map(|load| self.per_mille(load)),
+                reserve_per_mille: 0,
+                limit_per_mille: limit(at),
+                pay_bytes,
+            }
+        };
+        let planned: Vec<PlannedBin> = (0..bins).map(planned).collect();
+        let mut notes: Vec<String> = Vec::new();
+        for (at, service) in names.iter().enumerate() {
+            let left: f64 = debts.iter().zip(&late).filter(|(debt, _)| debt.service == at).map(|(_, left)| left).sum();
+            if left >= 1.0 {
+                notes.push(self.cannot_be_kept(*service, left, !open[at].is_empty()));
+            }
+        }
+        self.known.ahead = planned;
+        self.known.notes = outlook.degraded;
+        self.known.notes.extend(notes);
+    }
+
+    /// A note on a deadline that cannot be kept, with the constraint that binds.
+    fn cannot_be_kept(&self, service: Service, left_bytes: f64, has_hours: bool) -> String {
+        let hint = match () {
+            () if self.spec.force => "`force` takes the rest from the foreground when it is nearly due",
+            () if self.executor.service(service).block_nanos_min.0 > 0 => {
+                "raise bytes_per_second_max or iops_max, allow more time, or let it take from the foreground: force = true"
+            }
+            () if has_hours => "allow more in `hours` or `quiet`, or more time",
+            () => "allow more time, or let it take from the foreground: force = true",
+        };
+        format!(
+            "the deadline of {} cannot be kept in the time that the foreground leaves: {} would be late; {hint}",
+            service.name(),
+            format_bytes(left_bytes as u64),
+        )
+    }
+
+    /// The debts of a service, now and within the horizon.
+    fn debts_of(&self, at: usize, service: Service) -> Vec<Debt> {
+        let (now, block) = (self.known.now_nanos, self.spec.block_bytes() as f64);
+        let settings = self.executor.service(service);
+        let running = self.executor.running().filter(|slice| slice.service == service);
+        let running = running.map(|slice| (Nanos(now), slice.due_at, slice.blocks));
+        let queued = self.executor.queues()[service as usize].batches();
+        let queued = queued.map(|batch| (batch.payable_at, batch.due_at, batch.blocks));
+        let recurring = self.recurring(service).into_iter().map(|(time, blocks)| {
+            let batch = settings.batch(time, blocks);
+            (batch.payable_at, batch.due_at, batch.blocks)
+        });
+        let after = |time: Nanos| if time == Nanos::NEVER { f64::INFINITY } else { (time.0 as f64 - now as f64) / 1e9 };
+        // A millisecond of the device is an operation.
+        let rate = block * 1e6 / f64::from(settings.cost_per_mille.max(1));
+        let rate_max = match settings.block_nanos_min.0 {
+            0 => f64::INFINITY,
+            nanos => block * 1e9 / nanos as f64,
+        };
+        let is_near = |left: f64, right: f64| left == right || (left - right).abs() < 3600.0;
+        let mut debts: Vec<Debt> = Vec::new();
+        for (payable_at, due_at, blocks) in running.chain(queued).chain(recurring).filter(|(_, _, blocks)| *blocks > 0)
+        {
+            let (from, due, bytes) = (after(payable_at), after(due_at), blocks as f64 * block);
+            // Debts of about the same time are taken together.
+            match debts.last_mut().filter(|last| is_near(due, last.due) && from <= 0.0 && last.from <= 0.0) {
+                Some(last) => (last.bytes, last.due) = (last.bytes + bytes, last.due.min(due)),
+                None => debts.push(Debt { service: at, bytes, from, due, rate, rate_max }),
+            }
+        }
+        debts
+    }
+
+    /// Plans the cores of a machine, or the room of a pool.
+    fn plan_by_cores(&mut self, bins: usize) {
         let bin = self.spec.bin();
-        let bins = (self.spec.forecast.horizon.nanos().0 / bin.0) as usize;
         let ahead = self.forecaster.ahead(self.forecaster.outlook(bins));
         let outlook = self.forecaster.outlook(bins);
         let system = self.system(&|service| self.recurring(service));
@@ -97,13 +237,6 @@ impl Governor {
             _ => format!("the deadline of {} cannot be kept within the plan", service.name()),
         };
         self.known.notes.extend(solution.gave_up.iter().map(note));
-        if let Some(share) = self.forecaster.assumed_unique().filter(|_| self.spec.counts_blocks()) {
-            self.known.notes.push(format!(
-                "which of the blocks written are new was not measured for as long as a day: {} % are taken to be, unless \
-                 unique_percent says otherwise",
-                share * 100.0
-            ));
-        }
         if !solution.below_floor.is_empty() {
             self.known.notes.push("the pool goes below its floor, whatever is done".into());
         }

@@ -9,6 +9,7 @@ use ioweir_core::background::{
 };
 
 use crate::forecast::Calendar;
+use crate::hours::open_bins;
 use crate::plan::{System, Terms};
 use crate::terms::{
     CoreTerms, ForecastTerms, PoolTerms, ServiceTerms, check_names, check_rate, per_mille, percentage, services,
@@ -36,8 +37,15 @@ keys! {
         grace: Duration = (Duration::from_seconds(10)),
         /// how long what the foreground gave up stays idle before background work uses it
         calm: Duration = (Duration::from_seconds(10)),
-        /// what is kept free for bursts, in percent of the device's time or of the cores
-        headroom_percent: f64 = (10.0),
+        /// what is kept free for bursts, in percent of the device's time or of the cores; 10 if absent, and nothing beside an idle class
+        headroom_percent: Option<f64> = absent,
+        /// of a device: whether workers themselves yield to the foreground, so that they need no rate: services of a block server, which
+        /// are told to start requests only while clients have none, or programs that the kernel lets wait. If absent, it is so where all
+        /// workers are services of a block server
+        idle_class: Option<bool> = absent,
+        /// of a device: whether debt that is nearly due takes time from the foreground; otherwise it may be late, which is said as soon as
+        /// it is seen
+        force: bool = (false),
         /// after how long without a sample the foreground is taken to want everything
         stale: Duration = (Duration::from_seconds(15)),
         /// what the foreground is not to feel: [objective]
@@ -112,6 +120,8 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     ]
 }
 
+/// The share that is kept free for bursts where workers do not yield by themselves.
+const HEADROOM_PERCENT: f64 = 10.0;
 const EXPECTED_RATE: ByteRate = ByteRate(100_000_000);
 const HINTS: &[(&str, &str)] = &[("with a unit", "sizes and durations are text with a unit: \"40TiB\", \"1h\"")];
 
@@ -157,8 +167,25 @@ impl GovernSpec {
         if self.cores.is_some() { Nanos::from_millis(1) } else { DEVICE_OPERATION }
     }
 
-    fn headroom_units(&self) -> u32 {
-        (f64::from(self.resource().units()) * self.headroom_percent / 100.0).ceil() as u32
+    /// Whether an idle class can be asked for: only the time of a device is shared, and neither cores nor room.
+    #[must_use]
+    pub const fn takes_idle_class(&self) -> bool {
+        self.cores.is_none() && self.pool.is_none() && self.watermark.is_none()
+    }
+
+    /// Whether workers themselves yield to the foreground.
+    #[must_use]
+    pub fn is_idle_class(&self) -> bool {
+        self.takes_idle_class() && self.idle_class.unwrap_or(true)
+    }
+
+    /// The share of the device, or of the cores, that is kept free for bursts, in percent.
+    fn headroom(&self) -> f64 {
+        self.headroom_percent.unwrap_or(if self.is_idle_class() { 0.0 } else { HEADROOM_PERCENT })
+    }
+
+    pub(super) fn headroom_units(&self) -> u32 {
+        (f64::from(self.resource().units()) * self.headroom() / 100.0).ceil() as u32
     }
 
     /// The foreground's work that a unit does in a bin: requests for cores, microseconds for a device.
@@ -168,6 +195,11 @@ impl GovernSpec {
             None => self.bin().0 / 1_000_000,
         };
         requests.max(1)
+    }
+
+    /// Whether a service may run, for each bin of a day; empty if it always may.
+    pub(super) fn open_bins(&self, terms: &ServiceSpec) -> Vec<bool> {
+        open_bins(&terms.shared.hours, &terms.shared.quiet, (self.bin().0 / 1_000_000_000) as u32)
     }
 
     pub(super) fn calendar(&self) -> Result<Calendar, Complaint> {
@@ -242,6 +274,7 @@ impl GovernSpec {
             grace: self.grace.nanos(),
             headroom_units: self.headroom_units(),
             calm: self.calm.nanos(),
+            forces: self.force || !self.takes_idle_class(),
             bucket,
             pool: self.pool(),
             services,
@@ -268,6 +301,7 @@ impl GovernSpec {
                 every: if share > 0.0 { terms.shared.every.map_or(Nanos::ZERO, Duration::nanos) } else { Nanos::ZERO },
                 owed: owed(service),
                 bin_blocks_max: bin.0.checked_div(settings.block_nanos_min.0).unwrap_or(u64::MAX),
+                open: self.open_bins(terms),
             });
         }
         let unit_nanos = bin.0;
@@ -280,6 +314,7 @@ impl GovernSpec {
             core_work: u64::try_from(core_work).unwrap_or(u64::MAX),
             services,
             resident_cores: 0,
+            day_bin: 0,
         }
     }
 
@@ -301,7 +336,21 @@ impl GovernSpec {
                 ));
             }
         }
-        percentage("headroom_percent", self.headroom_percent)?;
+        percentage("headroom_percent", self.headroom())?;
+        if self.headroom_percent.is_some() && self.is_idle_class() {
+            let problem = "workers that yield by themselves are given all that the foreground leaves";
+            return Err(Complaint::new(
+                "headroom_percent",
+                problem,
+                "leave it out, or give them a rate: idle_class = false",
+            ));
+        }
+        for (key, is_given) in [("idle_class", self.idle_class == Some(true)), ("force", self.force)] {
+            if is_given && !self.takes_idle_class() {
+                let problem = "it is for one device, without [cores], [pool] and [watermark]";
+                return Err(Complaint::new(key, problem, "leave it out"));
+            }
+        }
         self.check_unique()?;
         if let Some(objective) = &self.objective {
             if objective.latency_max.nanos() == Nanos::ZERO {
@@ -350,7 +399,7 @@ impl GovernSpec {
     fn check_service(&self, service: Service, terms: &ServiceSpec) -> Result<(), Complaint> {
         let row = service.row();
         let key = |name: &str| format!("service.{}.{name}", row.name);
-        terms.shared.check(row)?;
+        terms.shared.check(row, self.forecast.bin)?;
         check_rate(row, "expected_rate", terms.expected_rate.map(|rate| rate.0))?;
         for (name, span) in [("every", terms.shared.every), ("deadline", terms.shared.deadline)] {
             if span.is_some_and(|span| span.nanos() < self.bin()) {

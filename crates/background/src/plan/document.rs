@@ -48,14 +48,19 @@ impl Plan {
     pub fn headline(&self) -> String {
         let days = self.bins.len() as f64 * self.bin_seconds as f64 / DAY_SECONDS as f64;
         let is_violation = |finding: &&super::lint::Finding| finding.severity <= Severity::Violation;
-        let violations: Vec<&str> = self.findings.iter().filter(is_violation).map(|finding| finding.code).collect();
-        let violations = match violations.is_empty() {
-            true => String::new(),
-            false => format!(" It does not keep everything: {}.", violations.join(", ")),
+        let violations: Vec<&str> =
+            self.findings.iter().filter(is_violation).map(|finding| finding.message.as_str()).collect();
+        let kept = match violations.split_first() {
+            None => "It holds".to_owned(),
+            Some((first, [])) => format!("IT DOES NOT HOLD: {first}. It was made as"),
+            Some((first, others)) => {
+                format!("IT DOES NOT HOLD: {first}, and {} more, see Findings. It was made as", others.len())
+            }
         };
+        let what = if violations.is_empty() { "if no more comes than" } else { "if no more came than" };
         format!(
-            "Plan from {} for {} days: {} cores, pool {}, floor {}. It holds if no more comes than the {} % quantile of a \
-             forecast from {} days of history.{violations}",
+            "Plan from {} for {} days: {} cores, pool {}, floor {}. {kept} {what} the {} % quantile of a forecast from {} \
+             days of history.",
             moment(self.start_unix_seconds, &self.calendar),
             format_decimals(days, 1).trim_end_matches(".0"),
             self.cores,
@@ -167,6 +172,9 @@ pub fn document(
         format_decimals(plan.cores_met_at_once, 1),
     ));
     document.push(windows(plan));
+    let mut times = times(plan);
+    times.charts.iter_mut().for_each(|chart| mark_busy_hours(plan, chart));
+    document.push(times);
     document.push(balance(plan));
     for mut figure in
         [foreground(plan, actual), cores(plan, actual), room(plan, actual), paid(plan), waiting(plan, actual)]
@@ -252,6 +260,34 @@ fn windows(plan: &Plan) -> Table {
         }
     }
     table
+}
+
+/// The windows of each service over time, a row for each.
+fn times(plan: &Plan) -> Figure {
+    let names: Vec<&str> = plan.balance.iter().map(|sheet| sheet.service).collect();
+    let row = |at: usize| (names.len() - at) as f64;
+    let series = names.iter().enumerate().map(|(at, name)| {
+        let mut series = Series::new(*name, Mark::Dots, Vec::new()).colour(at);
+        let of_service = plan.windows.iter().filter(|window| window.service == *name);
+        series.band = of_service
+            .flat_map(|window| {
+                let [from, to] = [window.start_unix_seconds, window.end_unix_seconds]
+                    .map(|at| (at - plan.start_unix_seconds) as f64);
+                [(from, 0.0), (from, 0.4), (to, 0.4), (to, 0.0)]
+            })
+            .map(|(time, half)| (time, row(at) - half, row(at) + half))
+            .collect();
+        series
+    });
+    let series = series.collect();
+    let words = names.iter().enumerate().map(|(at, name)| (row(at), (*name).to_owned()));
+    let upward = Axis::new("").showing([0.0, names.len() as f64 + 0.5]).words(words);
+    let chart = Chart { title: "Windows".into(), across: time(plan), upward, series };
+    Figure::new(
+        "When each service runs",
+        "If what is expected comes; thin lines join the windows of a service.",
+        vec![chart],
+    )
 }
 
 fn balance(plan: &Plan) -> Table {

@@ -35,7 +35,7 @@ impl Horizon<'_> {
             let (mut blocks, mut possible) = (0_u64, 0_u64);
             for (bin, payable) in owing.payable.iter().enumerate() {
                 blocks = blocks.saturating_add(*payable);
-                possible = possible.saturating_add(owing.bin_blocks_max).min(blocks);
+                possible = possible.saturating_add(owing.blocks_max[bin]).min(blocks);
                 let sum = possible.saturating_mul(owing.cost);
                 envelope.payable[bin] = envelope.payable[bin].saturating_add(sum);
                 if !owing.is_heeded(schedule)

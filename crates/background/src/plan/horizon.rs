@@ -76,10 +76,11 @@ impl<'a> Horizon<'a> {
                 sum = sum.saturating_add(*due);
                 *due = sum;
             }
-            let due_in_pace = in_pace(&due, &payable, terms.bin_blocks_max);
+            let blocks_max: Vec<u64> = (0..bins).map(|at| system.blocks_max(terms, first + at)).collect();
+            let due_in_pace = in_pace(&due, &payable, &blocks_max);
             owing.push(Owing {
                 service,
-                bin_blocks_max: terms.bin_blocks_max.max(1),
+                blocks_max,
                 due_in_pace,
                 cost: u64::from(settings.cost_per_mille.max(1)),
                 tied_per_mille: u64::from(settings.tied_per_mille),
@@ -121,6 +122,11 @@ impl<'a> Horizon<'a> {
 
     pub(super) fn owing_of<'b>(&'b self, services: &'b [Service]) -> impl Iterator<Item = &'b Owing> {
         self.owing.iter().filter(|owing| services.contains(&owing.service))
+    }
+
+    /// Whether one of some services may run in a bin.
+    pub(super) fn is_open(&self, services: &[Service], bin: usize) -> bool {
+        self.owing_of(services).any(|owing| owing.blocks_max[bin] > 0)
     }
 
     /// The services that can wait and give no room back.

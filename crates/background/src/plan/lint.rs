@@ -159,6 +159,11 @@ fn is_rate_bound(plan: &Plan, system: &System, service: &str) -> bool {
     terms.is_some_and(|most| plan.bins.iter().any(|bin| is_at_most(bin, most)))
 }
 
+/// Whether a service must not run at some hours.
+fn has_hours(system: &System, service: &str) -> bool {
+    system.run().any(|(run, terms)| run.name() == service && terms.open.contains(&false))
+}
+
 fn debts(plan: &Plan, system: &System) -> Vec<Finding> {
     let mut findings = Vec::new();
     for sheet in &plan.balance {
@@ -178,6 +183,8 @@ fn debts(plan: &Plan, system: &System) -> Vec<Finding> {
                 },
                 hint: if is_rate_bound(plan, system, sheet.service) {
                     "its rate is the limit: raise bytes_per_second_max or iops_max, or allow more time"
+                } else if has_hours(system, sheet.service) {
+                    "its hours or the cores in them are the limit: allow more in `hours` or `quiet`, or more time"
                 } else {
                     "allow more time, or more cores; where room is short, room comes first"
                 },

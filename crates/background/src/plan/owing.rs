@@ -19,8 +19,8 @@ pub(super) struct Owing {
     pub(super) deadline: Nanos,
     /// New debt in blocks.
     pub(super) incurred: u64,
-    /// The most blocks that are paid in a bin.
-    pub(super) bin_blocks_max: u64,
+    /// The most blocks that are paid in each bin.
+    pub(super) blocks_max: Vec<u64>,
     /// Blocks that become payable in each bin.
     pub(super) payable: Vec<u64>,
     /// Blocks due by the end of each bin, cumulative; empty if there is no deadline.
@@ -47,12 +47,12 @@ impl Owing {
     }
 }
 
-/// When debt must be paid so that it is in time although no bin pays more than `most`: cumulative blocks by bin, as `due`, and
+/// When debt must be paid so that it is in time although no bin pays more than its `most`: cumulative blocks by bin, as `due`, and
 /// never more than are payable by then.
-pub(super) fn in_pace(due: &[u64], payable: &[u64], most: u64) -> Vec<u64> {
+pub(super) fn in_pace(due: &[u64], payable: &[u64], most: &[u64]) -> Vec<u64> {
     let mut early = due.to_vec();
     for bin in (1..early.len()).rev() {
-        early[bin - 1] = early[bin - 1].max(early[bin].saturating_sub(most));
+        early[bin - 1] = early[bin - 1].max(early[bin].saturating_sub(most[bin]));
     }
     let mut sum = 0_u64;
     for (early, payable) in early.iter_mut().zip(payable) {

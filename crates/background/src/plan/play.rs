@@ -89,6 +89,8 @@ impl Horizon<'_> {
 /// The debts while bins are played.
 struct State<'a> {
     schedule: &'a Schedule,
+    /// The bin that is played.
+    bin: usize,
     owing: &'a [Owing],
     payable: [u64; SERVICES_COUNT],
     paid: [u64; SERVICES_COUNT],
@@ -124,6 +126,7 @@ impl<'a> State<'a> {
         }
         Self {
             schedule,
+            bin: 0,
             owing: &horizon.owing,
             can_wait,
             waiting_left: u64::MAX,
@@ -164,6 +167,7 @@ impl<'a> State<'a> {
     }
 
     fn begin(&mut self, bin: usize, work: u64, taken: u64) {
+        self.bin = bin;
         (self.work_left, self.used_work) = (work, 0);
         (self.waiting_left, self.used_waiting) = (u64::MAX, 0);
         (self.roomless_left, self.used_roomless) = (u64::MAX, 0);
@@ -188,7 +192,7 @@ impl<'a> State<'a> {
     /// Blocks of one service that may still be paid in the bin.
     fn payable_now(&self, at: usize) -> u64 {
         let owing = &self.owing[at];
-        self.payable[at].min(owing.bin_blocks_max.saturating_sub(self.paid_now[owing.service as usize]))
+        self.payable[at].min(owing.blocks_max[self.bin].saturating_sub(self.paid_now[owing.service as usize]))
     }
 
     /// Pays up to `blocks` of one service within the remaining work of the bin.

@@ -7,6 +7,7 @@ use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, SERVICES_COUNT, Service, ServiceRow, Source};
 
 use super::system::{System, Terms};
+use crate::hours::open_bins;
 use crate::series::Kind;
 use crate::terms::{self, CoreTerms, ForecastTerms, PoolTerms, RATE_MAX, ServiceTerms, per_mille};
 use ioweir_lab::spec::from_toml;
@@ -161,6 +162,7 @@ impl Policy {
             core_work: u64::from(self.cores.background_operations) * seconds * 1000,
             services,
             resident_cores: 0,
+            day_bin: 0,
         }
     }
 
@@ -187,7 +189,8 @@ impl Policy {
         let by_operations =
             shared.iops_max.map(|rate| settings.blocks(rate.0.saturating_mul(seconds).saturating_mul(1000)));
         let bin_blocks_max = by_bytes.into_iter().chain(by_operations).min().unwrap_or(u64::MAX);
-        Terms { settings, share_per_mille, every, owed: owed.into_iter().collect(), bin_blocks_max }
+        let open = open_bins(&shared.hours, &shared.quiet, self.bin_seconds());
+        Terms { settings, share_per_mille, every, owed: owed.into_iter().collect(), bin_blocks_max, open }
     }
 
     /// Checks every value.
@@ -230,7 +233,7 @@ fn check_service(row: &ServiceRow, terms: &PolicyService, bin: Duration) -> Resu
         Err(Complaint::new(format!("service.{}.{key}", row.name), problem, hint))
     };
     let shared = &terms.shared;
-    shared.check(row)?;
+    shared.check(row, bin)?;
     for (key, value, least) in
         [("cost_per_mille", terms.cost_per_mille, 1), ("tied_per_mille", terms.tied_per_mille, 0)]
     {

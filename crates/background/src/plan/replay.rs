@@ -122,6 +122,7 @@ impl<'a> Player<'a> {
             slice: Nanos(system.bin.0 / STEPS),
             grace: Nanos::NEVER,
             headroom_units: 0,
+            forces: true,
             calm: Nanos::ZERO,
             bucket,
             pool: ledger.pool,
@@ -165,6 +166,7 @@ impl<'a> Player<'a> {
             let (arrived, core_requests) = (part(demand.requests), part(system.core_requests).max(1));
             let wanted = self.queued_requests.saturating_add(arrived);
             let wanted_cores = wanted.div_ceil(core_requests);
+            self.executor.open(now, system.open_services(self.bin));
             self.executor.foreground(now, u32::try_from(wanted_cores).unwrap_or(u32::MAX));
             self.start(now);
             let capacity = u64::from(self.executor.foreground_units()).saturating_mul(core_requests);

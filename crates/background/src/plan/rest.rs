@@ -103,7 +103,9 @@ impl Rest<'_> {
         let mut offers: BinaryHeap<Reverse<Offer>> = BinaryHeap::new();
         let mut sum = 0_u64;
         for (bin, needed) in needed.iter().enumerate() {
-            offers.extend(self.offers_of(bin).map(Reverse));
+            if self.horizon.is_open(services, bin) {
+                offers.extend(self.offers_of(bin).map(Reverse));
+            }
             // Offers that no request feels are taken at once.
             while let Some(Reverse(offer)) = offers.peek().copied().filter(|next| next.0.cost == 0 || sum < *needed) {
                 offers.pop();

@@ -227,14 +227,12 @@ impl<'a> Case<'a> {
         forecaster.refit();
         let outlook = forecaster.outlook(policy.bins());
         notes.extend(outlook.degraded.iter().map(|reason| format!("forecast: {reason}")));
-        let system = policy.system();
+        let start_unix_seconds = history.end_unix_seconds();
+        let second_of_day = calendar.local_seconds(start_unix_seconds).rem_euclid(86_400);
+        let day_bin = (second_of_day / i64::from(policy.bin_seconds())) as usize;
+        let system = System { day_bin, ..policy.system() };
         let ledger = Ledger::new(policy.pool());
-        let setting = Setting {
-            start_unix_seconds: history.end_unix_seconds(),
-            block_bytes: policy.pool.block.0,
-            quantile,
-            calendar,
-        };
+        let setting = Setting { start_unix_seconds, block_bytes: policy.pool.block.0, quantile, calendar };
         Ok(Self { history, forecaster, outlook, system, ledger, setting })
     }
 

@@ -16,6 +16,8 @@ pub struct Terms {
     pub owed: Vec<(Nanos, u64)>,
     /// The most blocks that are paid in a bin, whatever cores there are: the device's limit for this service.
     pub bin_blocks_max: u64,
+    /// Whether it may run, for each bin of a day; empty if it always may.
+    pub open: Vec<bool>,
 }
 
 /// The system to plan for: cores, pool and the terms of services.
@@ -33,6 +35,8 @@ pub struct System {
     pub services: [Option<Terms>; SERVICES_COUNT],
     /// Cores that stay with the background in every bin, for services whose deadline is shorter than a bin.
     pub resident_cores: u32,
+    /// The place of bin zero in its day.
+    pub day_bin: usize,
 }
 
 /// The foreground load of a bin.
@@ -64,6 +68,19 @@ impl System {
     pub const fn bin_of(&self, time: Nanos) -> usize {
         let bin = if self.bin.0 == 0 { 1 } else { self.bin.0 };
         (time.0 / bin) as usize
+    }
+
+    /// The most blocks that a service pays in a bin: none at hours in which it must not run.
+    #[must_use]
+    pub fn blocks_max(&self, terms: &Terms, bin: usize) -> u64 {
+        let at = bin.wrapping_add(self.day_bin).checked_rem(terms.open.len());
+        if at.is_none_or(|at| terms.open[at]) { terms.bin_blocks_max.max(1) } else { 0 }
+    }
+
+    /// Which services may run in a bin.
+    #[must_use]
+    pub fn open_services(&self, bin: usize) -> [bool; SERVICES_COUNT] {
+        self.services.each_ref().map(|terms| terms.as_ref().is_none_or(|terms| self.blocks_max(terms, bin) > 0))
     }
 
     /// The new debts of a bin; `used_blocks` are stored at its start.

@@ -36,7 +36,12 @@ struct Bench {
 const STEP: Nanos = Nanos::from_seconds(10);
 
 impl Bench {
+    /// A governor that gives rates, and takes time from the foreground for what is nearly due.
     fn new(spec: &str) -> Self {
+        Self::of(&format!("idle_class = false\nforce = true\n{spec}"))
+    }
+
+    fn of(spec: &str) -> Self {
         let spec = GovernSpec::parse("govern.toml", spec).unwrap();
         let governor = Governor::new(&spec, MONDAY).unwrap();
         let running = BTreeMap::new();
@@ -374,7 +379,15 @@ fn spec_errors_have_their_place() {
         ("[service.scrub]\nevery = \"7d\"\n", "2:9", "not said what is owed"),
         ("[service.scub]\nowed = \"1TiB\"\n", "1:", "scub"),
         ("slice = \"1ms\"\n[service.scrub]\nowed = \"1TiB\"\n", "1:9", "out of range"),
-        ("headroom_percent = 101.0\n[service.scrub]\nowed = \"1TiB\"\n", "1:20", "no percentage"),
+        ("idle_class = false\nheadroom_percent = 101.0\n[service.scrub]\nowed = \"1TiB\"\n", "2:20", "no percentage"),
+        ("headroom_percent = 5.0\n[service.scrub]\nowed = \"1TiB\"\n", "1:20", "idle_class = false"),
+        (
+            "force = true\n[cores]\ncount = 2\nforeground_iops = 5\n[service.scrub]\nowed = \"1TiB\"\n",
+            "1:9",
+            "one device",
+        ),
+        ("[service.scrub]\nowed = \"1TiB\"\nhours = [\"8-18\"]\n", "3:", "22:00-06:00"),
+        ("[service.scrub]\nowed = \"1TiB\"\nhours = [\"08:00-08:05\"]\n", "3:9", "as long as a bin"),
         ("watermark = { low_percent = 1, high_percent = 2 }\n[service.scrub]\nowed = \"1GiB\"\n", "1:13", "no [pool]"),
         ("[service.scrub]\nowed = \"1TiB\"\nshare_percent = 5\n", "3:17", "not fed by writes"),
         ("[service.scrub]\nowed = \"1TiB\"\niops_max = \"0/s\"\n", "3:12", "a rate of nothing"),
@@ -413,7 +426,7 @@ fn written_data_is_due_from_its_bins_begin() {
 fn initial_debt_is_planned_from_first_bin() {
     let bench = Bench::new(SCRUB);
     let pays: u64 = bench.governor.ahead().iter().flat_map(|bin| &bin.pay_bytes).map(|(_, bytes)| bytes).sum();
-    assert_eq!((bench.owed(), pays), (1 << 40, 1 << 40));
+    assert!(bench.owed() == 1 << 40 && pays.abs_diff(1 << 40) < 1 << 10, "{pays}");
 }
 
 #[test]
@@ -637,6 +650,50 @@ fn deadlines_hold_beside_a_busy_sensitive_foreground() {
     for service in &bench.governor.status(bench.now).services {
         assert_eq!((service.owed_bytes, service.count.late_bytes), (0, 0), "{service:?}");
     }
+}
+
+#[test]
+fn idle_class_runs_beside_any_load() {
+    let mut bench = Bench::of(SCRUB);
+    for _ in 0..6 {
+        bench.step(1000, Some(Nanos::from_millis(5)));
+    }
+    assert_eq!(bench.running.len(), 1, "it yields by itself");
+    let mut all = bench.running.values();
+    assert!(all.all(|(slice, _)| slice.reservation_bytes_per_second == 0), "{:?}", bench.running);
+}
+
+#[test]
+fn without_force_late_work_waits_and_says_so() {
+    let mut bench = Bench::of(&format!("idle_class = false\n{SCRUB}"));
+    // Two days of a foreground that wants everything.
+    bench.days(48, 1000, 1000);
+    assert!(bench.log.is_empty(), "{:?}", bench.log.first());
+    let early = Bench::of(&SCRUB.replace("1TiB", "100TiB"));
+    let notes = early.governor.status(early.now).notes;
+    let told = notes.iter().find(|note| note.starts_with("the deadline of scrub cannot be kept")).unwrap();
+    assert!(told.contains("force = true"), "{told}");
+}
+
+#[test]
+fn services_keep_their_hours() {
+    let mut bench =
+        Bench::of(&SCRUB.replace("deadline", "hours = [\"22:00-06:00\"]\nquiet = [\"02:00-03:00\"]\ndeadline"));
+    bench.days(47, 100, 100);
+    let hours_of_runs: Vec<u64> = bench
+        .log
+        .iter()
+        .filter(|(_, what)| what.starts_with("run"))
+        .map(|(at, _)| at.0 / 3_600_000_000_000 % 24)
+        .collect();
+    assert!(hours_of_runs.iter().all(|hour| [0, 1, 3, 4, 5, 22, 23].contains(hour)), "{hours_of_runs:?}");
+    assert!(hours_of_runs.len() > 100 && bench.owed() == 0, "{}", bench.owed());
+    let planned = bench.governor.ahead().iter().filter(|bin| !bin.pay_bytes.is_empty());
+    assert_eq!(planned.count(), 0, "nothing is owed until the week is over");
+    // What does not fit into the hours is said, with the constraint.
+    let full = Bench::of(&SCRUB.replace("1TiB", "20TiB").replace("deadline", "hours = [\"22:00-06:00\"]\ndeadline"));
+    let notes = full.governor.status(full.now).notes;
+    assert!(notes.iter().any(|note| note.contains("allow more in `hours` or `quiet`")), "{notes:?}");
 }
 
 #[test]

@@ -14,10 +14,16 @@ fn system(cores: u32, services: &[(Service, u32)]) -> System {
     for (service, tied_per_mille) in services {
         let mut settings = service.row().defaults();
         (settings.cost_per_mille, settings.tied_per_mille) = (1000, *tied_per_mille);
-        terms[*service as usize] =
-            Some(Terms { settings, share_per_mille: 1000, every: Nanos::ZERO, owed: vec![], bin_blocks_max: u64::MAX });
+        terms[*service as usize] = Some(Terms {
+            settings,
+            share_per_mille: 1000,
+            every: Nanos::ZERO,
+            owed: vec![],
+            bin_blocks_max: u64::MAX,
+            open: vec![],
+        });
     }
-    System { bin: BIN, cores, core_requests: 1, core_work: 1000, services: terms, resident_cores: 0 }
+    System { bin: BIN, cores, core_requests: 1, core_work: 1000, services: terms, resident_cores: 0, day_bin: 0 }
 }
 
 /// A small problem: the debts that arise in each bin for each service, and the foreground's demand.

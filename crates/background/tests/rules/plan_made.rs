@@ -12,10 +12,16 @@ fn system(service: Service, owed: Vec<(Nanos, u64)>, deadline: Nanos) -> System 
     let mut services = [const { None }; SERVICES_COUNT];
     let mut settings = service.row().defaults();
     (settings.cost_per_mille, settings.item_blocks, settings.deadline) = (1000, 1, deadline);
-    services[service as usize] =
-        Some(Terms { settings, share_per_mille: 1000, every: Nanos::ZERO, owed, bin_blocks_max: u64::MAX });
+    services[service as usize] = Some(Terms {
+        settings,
+        share_per_mille: 1000,
+        every: Nanos::ZERO,
+        owed,
+        bin_blocks_max: u64::MAX,
+        open: vec![],
+    });
     let bin = Nanos::from_seconds(BIN_SECONDS);
-    System { bin, cores: 4, core_requests: 10, core_work: 10_000, services, resident_cores: 0 }
+    System { bin, cores: 4, core_requests: 10, core_work: 10_000, services, resident_cores: 0, day_bin: 0 }
 }
 
 fn planned(system: &System, demand: &[Demand], written_high: Vec<u64>) -> Plan {

@@ -34,9 +34,23 @@ fn system() -> System {
     let hour = Nanos::from_seconds(3600);
     let mut settings = Service::SnapshotDelete.row().defaults();
     settings.retention = hour;
-    services[Service::SnapshotDelete as usize] =
-        Some(Terms { settings, share_per_mille: 1000, every: hour, owed: Vec::new(), bin_blocks_max: u64::MAX });
-    System { bin: hour, cores: CORES, core_requests: 1000, core_work: 300 * 1000, services, resident_cores: 0 }
+    services[Service::SnapshotDelete as usize] = Some(Terms {
+        settings,
+        share_per_mille: 1000,
+        every: hour,
+        owed: Vec::new(),
+        bin_blocks_max: u64::MAX,
+        open: vec![],
+    });
+    System {
+        bin: hour,
+        cores: CORES,
+        core_requests: 1000,
+        core_work: 300 * 1000,
+        services,
+        resident_cores: 0,
+        day_bin: 0,
+    }
 }
 
 #[test]

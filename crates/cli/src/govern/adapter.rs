@@ -94,9 +94,18 @@ impl Governs for Adapter {
         match self.governor.poll(self.pace.governor_time(now)) {
             govern::Step::Run(slice) => {
                 let govern::Slice { tag, service, bytes_per_second, reservation_bytes_per_second, .. } = slice;
+                let is_idle_class = self.governor.spec().is_idle_class();
                 let bytes = slice.bytes.div_ceil(self.pace.speed);
                 let device_time = Nanos(slice.device_time.0.div_ceil(self.pace.speed));
-                Step::Run(Slice { tag, service, bytes, bytes_per_second, reservation_bytes_per_second, device_time })
+                Step::Run(Slice {
+                    tag,
+                    service,
+                    bytes,
+                    bytes_per_second,
+                    is_idle_class,
+                    reservation_bytes_per_second,
+                    device_time,
+                })
             }
             govern::Step::Pause(tag) => Step::Pause(tag),
             govern::Step::End(tag) => Step::End(tag),

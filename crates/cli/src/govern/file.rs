@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ioweir_background::govern::{self, GovernSpec};
 use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, read_spec, unknown};
 use ioweir_core::background::{Service, Source as Fed};
-use ioweir_govern::spec::{self, SourceKeys, SourceKind, WorkerKeys};
+use ioweir_govern::spec::{self, SourceKeys, SourceKind, WorkerKeys, WorkerKind};
 use ioweir_serve::spec::Listen;
 
 use crate::failure::Failure;
@@ -52,8 +52,17 @@ impl GovernFile {
     /// Reads the text of a file; `name` is only for errors.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self, SpecError> {
         let read = toml::from_str(text).map_err(|error| Complaint::of_toml(&error, HINTS));
-        let checked = read.and_then(|file: Self| file.check().map(|()| file));
+        let checked = read.map(Self::resolved).and_then(|file: Self| file.check().map(|()| file));
         checked.map_err(|complaint| complaint.in_file(name, Some(text)))
+    }
+
+    /// Says whether workers yield to the foreground by themselves, where the file does not.
+    fn resolved(mut self) -> Self {
+        let is_of_server = self.worker.values().all(|worker| worker.kind == WorkerKind::Server);
+        if self.govern.takes_idle_class() {
+            self.govern.idle_class.get_or_insert(is_of_server);
+        }
+        self
     }
 
     /// The services with their workers, in the order of the table of services.

@@ -2,6 +2,7 @@
 
 mod adapter;
 mod file;
+mod machine;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +34,12 @@ use crate::output::{self, Outputs};
 
 /// Governs, or says what would be done.
 pub(crate) fn act(arguments: &GovernArguments) -> Result<(), Failure> {
-    let file = GovernFile::parse(&arguments.spec, &read_spec(&arguments.spec)?)?;
+    let text = read_spec(&arguments.spec)?;
+    let file = GovernFile::parse(&arguments.spec, &text)?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    if let Some(complaint) = machine::missing(&file, &System::default(), &path) {
+        return Err(complaint.in_file(&arguments.spec, Some(&text)).into());
+    }
     let outputs = Outputs::new(&arguments.output, &[], &[Path::new(&arguments.spec)])?;
     let tell = |line: &str| {
         if !arguments.quiet {

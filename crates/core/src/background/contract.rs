@@ -95,6 +95,8 @@ pub struct Settings {
     pub headroom_units: u32,
     /// How long units that the foreground gave up stay idle before background work uses them.
     pub calm: Nanos,
+    /// Whether debt that is nearly due gets units even if the foreground wants them.
+    pub forces: bool,
     /// The rule for how much background work gets.
     pub bucket: Bucket,
     /// The state of the pool at the start.
@@ -129,11 +131,13 @@ pub enum Hold {
     Rate,
     /// Slices took more than their share, which makes up for it.
     Budget,
+    /// The service must not run at this hour.
+    Hours,
 }
 
 impl Hold {
     /// Every reason, in the order of the discriminants.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Retention,
         Self::Foreground,
         Self::Calm,
@@ -143,6 +147,7 @@ impl Hold {
         Self::Objective,
         Self::Rate,
         Self::Budget,
+        Self::Hours,
     ];
 
     /// The name used in reports and JSON.
@@ -158,6 +163,7 @@ impl Hold {
             Self::Objective => "objective",
             Self::Rate => "rate",
             Self::Budget => "budget",
+            Self::Hours => "hours",
         }
     }
 }

@@ -18,6 +18,9 @@ impl Executor {
         if let Some(tag) = self.slots.pause_late(now, grace) {
             return Some(Step::Pause(tag));
         }
+        if let Some(tag) = self.slots.pause_last(now, |service| !self.is_open[service as usize]) {
+            return Some(Step::Pause(tag));
+        }
         let urgent = Service::ALL.map(|service| self.urgency(service).is_some() || self.runs_urgently(service));
         let granted = [self.granted(), self.open_to_all()];
         self.slots.pause_beyond(now, granted, |service| !urgent[service as usize]).map(Step::Pause)
@@ -25,6 +28,9 @@ impl Executor {
 
     /// Whether a slice that runs cannot wait: one that took all that is owed leaves nothing in the queue that would say so.
     fn runs_urgently(&self, service: Service) -> bool {
+        if !self.settings.forces {
+            return false;
+        }
         let mut due = self.slots.running().filter(|slice| slice.service == service && slice.due_at != Nanos::NEVER);
         due.any(|slice| self.urgent_from(&self.queued(service, self.slots.blocks(service), slice.due_at)) <= self.now)
     }
@@ -48,7 +54,8 @@ impl Executor {
             Resource::Cores(_) => true,
             Resource::DeviceTime => !self.slots.has(service, self.now),
         };
-        is_alone && self.is_payable(service) && self.paced_until[service as usize] <= self.now
+        let is_open = self.is_open[service as usize];
+        is_open && is_alone && self.is_payable(service) && self.paced_until[service as usize] <= self.now
     }
 
     /// The units that the background may use now. Units beyond those that are open to all are for urgent debt alone.
@@ -100,8 +107,11 @@ impl Executor {
             .min(self.settings.resource.units())
     }
 
-    /// Units that a service needs to pay every payable batch in time, if one of them is urgent.
+    /// Units that a service needs to pay every payable batch in time, if one of them is urgent and may take them from the foreground.
     pub(super) fn urgency(&self, service: Service) -> Option<u32> {
+        if !self.settings.forces || !self.is_open[service as usize] {
+            return None;
+        }
         let needed = |queued: Queued| queued.alone.0.div_ceil(self.span_until(queued.due_at).0.max(1));
         let is_urgent = |queued: &Queued| self.urgent_from(queued) <= self.now;
         let most = self.queued_before_due(service).filter(is_urgent).map(needed).max()?;
@@ -175,6 +185,8 @@ impl Executor {
             None
         } else if !self.is_payable(service) {
             Some(Hold::Retention)
+        } else if !self.is_open[service as usize] {
+            Some(Hold::Hours)
         } else if self.paced_until[service as usize] > self.now {
             Some(Hold::Rate)
         } else {

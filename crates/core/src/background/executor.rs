@@ -46,6 +46,8 @@ pub struct Executor {
     pub(super) learnt: [Learnt; SERVICES_COUNT],
     /// The time until which a service has been paid as fast as its rate allows.
     pub(super) paced_until: [Nanos; SERVICES_COUNT],
+    /// Which services may run at this hour.
+    pub(super) is_open: [bool; SERVICES_COUNT],
     pub(super) late_blocks: u64,
     pub(super) now: Nanos,
 }
@@ -74,6 +76,7 @@ impl Executor {
             opening: Opening::OPEN,
             learnt: [Learnt::default(); SERVICES_COUNT],
             paced_until: [Nanos::ZERO; SERVICES_COUNT],
+            is_open: [true; SERVICES_COUNT],
             late_blocks: 0,
             now: Nanos::ZERO,
             settings,
@@ -111,6 +114,13 @@ impl Executor {
     pub fn felt(&mut self, now: Nanos, is_above: bool) {
         self.advance(now);
         self.opening.measure(now, is_above, self.settings.calm);
+    }
+
+    /// Sets which services may run from now on; slices of the others are told to pause, where slices are interrupted. This is not among
+    /// the words of a state: the caller knows the hour.
+    pub fn open(&mut self, now: Nanos, is_open: [bool; SERVICES_COUNT]) {
+        self.advance(now);
+        self.is_open = is_open;
     }
 
     /// Counts the space that new data take.

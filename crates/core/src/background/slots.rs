@@ -182,7 +182,12 @@ impl Slots {
         if !granted.into_iter().zip(active).any(is_beyond) {
             return None;
         }
-        self.pause(now, |slot| slot.active().is_some_and(|slice| may(slice.service)))
+        self.pause_last(now, may)
+    }
+
+    /// Tells the last slice of such a service to pause.
+    pub(super) fn pause_last(&mut self, now: Nanos, of: impl Fn(Service) -> bool) -> Option<SliceTag> {
+        self.pause(now, |slot| slot.active().is_some_and(|slice| of(slice.service)))
     }
 
     fn pause(&mut self, now: Nanos, of: impl Fn(&Slot) -> bool) -> Option<SliceTag> {

@@ -20,6 +20,7 @@ fn settings(bucket: Bucket) -> Settings {
         slice: SLICE,
         grace: Nanos::NEVER,
         headroom_units: 1,
+        forces: true,
         calm: Nanos::from_seconds(2),
         bucket,
         pool: Pool { blocks: 1_000_000, used_blocks: 100_000, floor_blocks: 50_000, alarm_blocks: 100_000 },

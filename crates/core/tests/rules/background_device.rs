@@ -25,6 +25,7 @@ fn settings() -> Settings {
         slice: seconds(10),
         grace: seconds(5),
         headroom_units: 0,
+        forces: true,
         calm: Nanos::ZERO,
         bucket: Bucket::Planned,
         pool: Pool { blocks: u64::MAX / 4, used_blocks: 0, floor_blocks: 0, alarm_blocks: 0 },

@@ -288,6 +288,7 @@ fn background_executor_allocates_nothing_after_construction() {
             slice: Nanos::from_millis(100),
             grace: Nanos::from_millis(500),
             headroom_units: 0,
+            forces: true,
             calm: Nanos::from_seconds(1),
             bucket,
             pool: Pool { blocks: 10_000, used_blocks: 0, floor_blocks: 500, alarm_blocks: 1000 },

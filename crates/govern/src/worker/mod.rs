@@ -23,7 +23,7 @@ use super::spec::{WorkerKeys, WorkerKind};
 pub struct Task {
     /// The most bytes that the worker pays before it asks again, where it can count.
     pub bytes: u64,
-    /// The most that it does in a second, if that is limited.
+    /// The most that it does in a second; `None` for a worker that yields to the foreground by itself.
     pub bytes_per_second_max: Option<u64>,
     /// The rate that it should get even if the foreground wants all of the device, where the worker can see to that.
     pub reservation_bytes_per_second: Option<u64>,

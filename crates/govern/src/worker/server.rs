@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use ioweir_config::{Duration, format_bytes};
 use ioweir_core::Nanos;
+use ioweir_core::background::Service as Kind;
 
 use super::{Position, Progress, Task, Worker, WorkerError};
 use crate::spec::WorkerKeys;
@@ -13,12 +14,18 @@ use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, Se
 use ioweir_serve::spec::Listen;
 use ioweir_serve::watch::{ServiceState, State};
 
+/// The longest request of an idle class that reads or moves data: what a client may have to wait for.
+const REQUEST_BYTES: u64 = 64 << 10;
+
 /// A service of a block server.
 #[derive(Debug)]
 pub struct Service {
     socket: PathBuf,
     name: String,
     lease: Duration,
+    /// How it works as an idle class: the most requests of clients beside it, and the longest of its own.
+    idle_depth: u32,
+    request_bytes_max: Option<u64>,
     /// Why the server did not give it its last reservation.
     unreserved: Option<String>,
 }
@@ -32,8 +39,17 @@ impl Service {
         let Some(Listen::Unix(socket)) = keys.control.clone() else {
             return Err(WorkerError("there is no control socket".into()));
         };
-        let name = keys.service.clone().unwrap_or_else(|| name.to_owned());
-        Ok(Self { socket, name, lease: keys.lease, unreserved: None })
+        // Requests of services that read no data have a length of their own.
+        let request_bytes =
+            [Kind::Scrub, Kind::Relocation].iter().any(|kind| kind.name() == name).then_some(REQUEST_BYTES);
+        Ok(Self {
+            socket,
+            name: keys.service.clone().unwrap_or_else(|| name.to_owned()),
+            lease: keys.lease,
+            idle_depth: keys.idle_depth.unwrap_or(0),
+            request_bytes_max: keys.request_bytes_max.map(|most| most.0).or(request_bytes),
+            unreserved: None,
+        })
     }
 
     fn tell(&self, order: ServiceCommand) -> Result<(), WorkerError> {
@@ -52,12 +68,13 @@ fn of_ask(error: AskError) -> WorkerError {
 
 impl Worker for Service {
     fn run(&mut self, task: &Task) -> Result<(), WorkerError> {
+        let is_idle_class = task.bytes_per_second_max.is_none();
         let run = RunLease {
             lease: self.lease,
             bytes_per_second_max: task.bytes_per_second_max.map(|most| most.max(1)),
             reservation_bytes_per_second: task.reservation_bytes_per_second,
-            request_bytes_max: None,
-            idle_depth: None,
+            idle_depth: is_idle_class.then_some(self.idle_depth),
+            request_bytes_max: self.request_bytes_max.filter(|_| is_idle_class),
         };
         let order = |run| ServiceCommand { run: Some(run), ..ServiceCommand::default() };
         self.unreserved = None;

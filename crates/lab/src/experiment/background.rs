@@ -66,6 +66,7 @@ impl Lane {
             slice: Nanos::ZERO,
             grace: Nanos::NEVER,
             headroom_units: 0,
+            forces: true,
             calm: if background.pace == Pace::Idle { background.calm.nanos() } else { Nanos::ZERO },
             bucket: if is_marked { Bucket::Fixed { watermark, harvests: false } } else { Bucket::Planned },
             pool: Pool { blocks: room, used_blocks: 0, floor_blocks: 0, alarm_blocks: 0 },

@@ -38,6 +38,7 @@ impl Simple {
             slice: SLICE,
             grace: GRACE,
             headroom_units: 0,
+            forces: true,
             calm: Nanos::ZERO,
             bucket: Bucket::Planned,
             pool: Pool { blocks: 1 << 20, used_blocks: 0, floor_blocks: 0, alarm_blocks: 0 },
@@ -64,7 +65,15 @@ impl Governor for Simple {
                 let bytes_per_second = bytes * 1000 / (slice.ends_at.since(now).0 / 1_000_000).max(1);
                 let reservation_bytes_per_second = self.reserved;
                 let device_time = self.executor.expected(&slice);
-                Step::Run(Slice { tag, service, bytes, bytes_per_second, reservation_bytes_per_second, device_time })
+                Step::Run(Slice {
+                    tag,
+                    service,
+                    bytes,
+                    bytes_per_second,
+                    is_idle_class: false,
+                    reservation_bytes_per_second,
+                    device_time,
+                })
             }
             Decision::Pause(tag) => Step::Pause(tag),
             Decision::End(tag) => Step::End(tag),

@@ -1,0 +1,111 @@
+//! The course of debts on one device whose work takes the time that the foreground leaves. It decides nothing: it says early which
+//! deadlines cannot be kept.
+
+/// A bin of the coming time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bin {
+    pub(super) seconds: f64,
+    /// The share of the device that the work finds.
+    pub(super) idle: f64,
+}
+
+/// The debt of a service that is due at one time. Times are in seconds from the begin of the first bin.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Debt {
+    /// The place of its service among those that are governed.
+    pub(super) service: usize,
+    pub(super) bytes: f64,
+    /// When it may be paid.
+    pub(super) from: f64,
+    /// When it must be paid; infinite if it can wait for ever.
+    pub(super) due: f64,
+    /// Bytes that a second of the device pays.
+    pub(super) rate: f64,
+    /// The most bytes in a second.
+    pub(super) rate_max: f64,
+}
+
+/// The bytes paid in each bin, by debt, and what is left of each debt when it is due.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Course {
+    pub(super) paid: Vec<Vec<f64>>,
+    pub(super) late: Vec<f64>,
+}
+
+/// Pays debts in the order in which they are due, in all bins in which their services may work.
+pub(super) fn course(bins: &[Bin], debts: &[Debt], is_open: &dyn Fn(usize, usize) -> bool) -> Course {
+    let mut order: Vec<usize> = (0..debts.len()).collect();
+    order.sort_by(|left, right| debts[*left].due.total_cmp(&debts[*right].due));
+    let mut left: Vec<f64> = debts.iter().map(|debt| debt.bytes).collect();
+    let mut course = Course { paid: Vec::with_capacity(bins.len()), late: vec![0.0; debts.len()] };
+    let mut begin = 0.0;
+    for (at, bin) in bins.iter().enumerate() {
+        let end = begin + bin.seconds;
+        let mut idle_seconds = bin.seconds * bin.idle;
+        let mut paid = vec![0.0; debts.len()];
+        for &which in &order {
+            let debt = &debts[which];
+            // What is late is paid all the same.
+            let until = if debt.due > begin { end.min(debt.due) } else { end };
+            let seconds = (until - begin.max(debt.from)).max(0.0);
+            if is_open(debt.service, at) {
+                let own_seconds = idle_seconds.min(seconds * bin.idle);
+                paid[which] = left[which].min(own_seconds * debt.rate).min(seconds * debt.rate_max);
+                idle_seconds -= paid[which] / debt.rate.max(1.0);
+                left[which] -= paid[which];
+            }
+            if begin < debt.due && debt.due <= end {
+                course.late[which] = left[which];
+            }
+        }
+        course.paid.push(paid);
+        begin = end;
+    }
+    course
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: f64 = 3600.0;
+    const RATE: f64 = 100e6;
+
+    fn debt(idle_hours: f64, due_hours: f64) -> Debt {
+        let bytes = idle_hours * HOUR * RATE;
+        Debt { service: 0, bytes, from: 0.0, due: due_hours * HOUR, rate: RATE, rate_max: f64::INFINITY }
+    }
+
+    fn hours(idle: &[f64]) -> Vec<Bin> {
+        idle.iter().map(|idle| Bin { seconds: HOUR, idle: *idle }).collect()
+    }
+
+    #[test]
+    fn deadlines_that_cannot_be_kept_are_seen_at_once() {
+        let Course { paid, late } = course(&hours(&[0.5; 30]), &[debt(20.0, 24.0)], &|_, _| true);
+        assert!((late[0] / (HOUR * RATE) - 8.0).abs() < 1e-6, "{late:?}");
+        assert!(paid[29][0] > 0.0, "what is late is paid all the same");
+    }
+
+    #[test]
+    fn what_is_due_first_is_paid_first() {
+        let debts = [debt(4.0, f64::INFINITY), debt(6.0, 10.0)];
+        let Course { paid, late } = course(&hours(&[0.5; 24]), &debts, &|_, _| true);
+        let hours_of = |debt: usize| paid.iter().filter(|paid| paid[debt] > 1.0).count();
+        assert_eq!((hours_of(1), late[1].round() as u64), (10, (HOUR * RATE) as u64), "an hour of it is late");
+        assert_eq!(late[0], 0.0);
+    }
+
+    #[test]
+    fn closed_hours_pay_nothing() {
+        let Course { paid, late } = course(&hours(&[1.0; 24]), &[debt(4.0, 24.0)], &|_, bin| bin >= 8);
+        assert!(paid[..8].iter().all(|paid| paid[0] == 0.0) && late == [0.0], "{paid:?}");
+    }
+
+    #[test]
+    fn rates_bound_what_is_paid() {
+        let slow = Debt { rate_max: RATE / 10.0, ..debt(4.0, 24.0) };
+        let Course { late, .. } = course(&hours(&[1.0; 24]), &[slow], &|_, _| true);
+        assert!((late[0] / (HOUR * RATE) - 1.6).abs() < 1e-6, "{late:?}");
+    }
+}
