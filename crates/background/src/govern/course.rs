@@ -92,7 +92,11 @@ mod tests {
         let debts = [debt(4.0, f64::INFINITY), debt(6.0, 10.0)];
         let Course { paid, late } = course(&hours(&[0.5; 24]), &debts, &|_, _| true);
         let hours_of = |debt: usize| paid.iter().filter(|paid| paid[debt] > 1.0).count();
-        assert_eq!((hours_of(1), late[1].round() as u64), (10, (HOUR * RATE) as u64), "an hour of it is late");
+        assert_eq!(
+            (hours_of(1), late[1].round() as u64),
+            (12, (HOUR * RATE) as u64),
+            "an hour of it is late, and is paid after that"
+        );
         assert_eq!(late[0], 0.0);
     }
 

@@ -122,8 +122,6 @@ impl Governor {
             at.is_none_or(|at| open[service][at])
         };
         let Course { paid, late } = course(&ahead, &debts, &is_open);
-        let from = Nanos(self.known.bin_nanos);
-        self.executor.adopt(Nanos(self.known.now_nanos), &[Directive { from, limit_units: units, ..Directive::NONE }]);
         let planned = |at: usize| {
             let (low, high) = outlook.requests_band.get(at).copied().unwrap_or_default();
             let mut pay_bytes: Vec<(String, u64)> = Vec::new();
@@ -150,6 +148,8 @@ impl Governor {
                 notes.push(self.cannot_be_kept(*service, left, !open[at].is_empty()));
             }
         }
+        let from = Nanos(self.known.bin_nanos);
+        self.executor.adopt(Nanos(self.known.now_nanos), &[Directive { from, limit_units: units, ..Directive::NONE }]);
         self.known.ahead = planned;
         self.known.notes = outlook.degraded;
         self.known.notes.extend(notes);
