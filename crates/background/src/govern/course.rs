@@ -32,6 +32,13 @@ pub(super) struct Course {
     pub(super) late: Vec<f64>,
 }
 
+impl Course {
+    /// What of a service's debts is late.
+    pub(super) fn late_bytes(&self, debts: &[Debt], service: usize) -> f64 {
+        debts.iter().zip(&self.late).filter(|(debt, _)| debt.service == service).map(|(_, late)| late).sum()
+    }
+}
+
 /// Pays debts in the order in which they are due, in all bins in which their services may work.
 pub(super) fn course(bins: &[Bin], debts: &[Debt], is_open: &dyn Fn(usize, usize) -> bool) -> Course {
     let mut order: Vec<usize> = (0..debts.len()).collect();
@@ -62,6 +69,41 @@ pub(super) fn course(bins: &[Bin], debts: &[Debt], is_open: &dyn Fn(usize, usize
         begin = end;
     }
     course
+}
+
+/// What keeps the debts of a service from being paid in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// The time that the foreground and other services leave.
+    Time,
+    /// The hours in which the service may run.
+    Hours,
+    /// The most that it does in a second.
+    Rate,
+}
+
+/// The constraint without which the least of a service's debt would be late.
+pub(super) fn binding(
+    bins: &[Bin],
+    debts: &[Debt],
+    is_open: &dyn Fn(usize, usize) -> bool,
+    service: usize,
+) -> Binding {
+    let late = |debts: &[Debt], is_open: &dyn Fn(usize, usize) -> bool| {
+        course(bins, debts, is_open).late_bytes(debts, service)
+    };
+    let rate_max = |debt: &Debt| if debt.service == service { f64::INFINITY } else { debt.rate_max };
+    let unlimited: Vec<Debt> = debts.iter().map(|debt| Debt { rate_max: rate_max(debt), ..debt.clone() }).collect();
+    let without_rate = late(&unlimited, is_open);
+    let without_hours = late(debts, &|of, bin| of == service || is_open(of, bin));
+    // Less than a byte is an error of rounding.
+    if without_rate.min(without_hours) > late(debts, is_open) - 1.0 {
+        Binding::Time
+    } else if without_rate <= without_hours {
+        Binding::Rate
+    } else {
+        Binding::Hours
+    }
 }
 
 #[cfg(test)]
@@ -111,5 +153,18 @@ mod tests {
         let slow = Debt { rate_max: RATE / 10.0, ..debt(4.0, 24.0) };
         let Course { late, .. } = course(&hours(&[1.0; 24]), &[slow], &|_, _| true);
         assert!((late[0] / (HOUR * RATE) - 1.6).abs() < 1e-6, "{late:?}");
+    }
+
+    #[test]
+    fn the_constraint_that_binds_is_named() {
+        let slow = Debt { rate_max: RATE / 10.0, ..debt(4.0, 24.0) };
+        let fast = Debt { rate_max: RATE * 10.0, ..debt(20.0, 24.0) };
+        let of = |idle: f64, debt: &Debt, opens: usize| {
+            binding(&hours(&[idle; 24]), std::slice::from_ref(debt), &|_, bin| bin >= opens, 0)
+        };
+        assert_eq!(of(1.0, &slow, 0), Binding::Rate);
+        assert_eq!(of(0.5, &fast, 0), Binding::Time, "a limit that is never reached is no limit");
+        assert_eq!(of(1.0, &fast, 12), Binding::Hours);
+        assert_eq!(of(0.1, &debt(20.0, 24.0), 0), Binding::Time);
     }
 }

@@ -4,7 +4,7 @@ use ioweir_config::{Complaint, Duration, format_bytes};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
-use super::course::{Bin, Course, Debt, course};
+use super::course::{Bin, Binding, Debt, binding, course};
 use super::governor::{Governor, owed_blocks, seconds};
 use super::sample::OpenBin;
 use super::spec::GovernSpec;
@@ -121,11 +121,11 @@ impl Governor {
             let at = (first as usize).wrapping_add(bin).checked_rem(open[service].len());
             at.is_none_or(|at| open[service][at])
         };
-        let Course { paid, late } = course(&ahead, &debts, &is_open);
+        let course = course(&ahead, &debts, &is_open);
         let planned = |at: usize| {
             let (low, high) = outlook.requests_band.get(at).copied().unwrap_or_default();
             let mut pay_bytes: Vec<(String, u64)> = Vec::new();
-            for (debt, paid) in debts.iter().zip(&paid[at]).filter(|(_, paid)| **paid >= 1.0) {
+            for (debt, paid) in debts.iter().zip(&course.paid[at]).filter(|(_, paid)| **paid >= 1.0) {
                 let name = names[debt.service].name();
                 match pay_bytes.last_mut().filter(|(last, _)| last == name) {
                     Some((_, bytes)) => *bytes += *paid as u64,
@@ -143,9 +143,9 @@ impl Governor {
         let planned: Vec<PlannedBin> = (0..bins).map(planned).collect();
         let mut notes: Vec<String> = Vec::new();
         for (at, service) in names.iter().enumerate() {
-            let left: f64 = debts.iter().zip(&late).filter(|(debt, _)| debt.service == at).map(|(_, left)| left).sum();
-            if left >= 1.0 {
-                notes.push(self.cannot_be_kept(*service, left, !open[at].is_empty()));
+            let late = course.late_bytes(&debts, at);
+            if late >= 1.0 {
+                notes.push(self.cannot_be_kept(*service, late, binding(&ahead, &debts, &is_open, at)));
             }
         }
         let from = Nanos(self.known.bin_nanos);
@@ -156,19 +156,17 @@ impl Governor {
     }
 
     /// A note on a deadline that cannot be kept, with the constraint that binds.
-    fn cannot_be_kept(&self, service: Service, left_bytes: f64, has_hours: bool) -> String {
-        let hint = match () {
-            () if self.spec.force => "`force` takes the rest from the foreground when it is nearly due",
-            () if self.executor.service(service).block_nanos_min.0 > 0 => {
-                "raise bytes_per_second_max or iops_max, allow more time, or let it take from the foreground: force = true"
-            }
-            () if has_hours => "allow more in `hours` or `quiet`, or more time",
-            () => "allow more time, or let it take from the foreground: force = true",
+    fn cannot_be_kept(&self, service: Service, late_bytes: f64, binding: Binding) -> String {
+        let hint = match binding {
+            Binding::Rate => "its rate is the limit: raise bytes_per_second_max or iops_max, or allow more time",
+            Binding::Hours => "its hours are the limit: extend `hours`, shorten `quiet`, or allow more time",
+            Binding::Time if self.spec.force => "`force` takes the rest from the foreground when it is nearly due",
+            Binding::Time => "allow more time, or let it take from the foreground: force = true",
         };
         format!(
             "the deadline of {} cannot be kept in the time that the foreground leaves: {} would be late; {hint}",
             service.name(),
-            format_bytes(left_bytes as u64),
+            format_bytes(late_bytes as u64),
         )
     }
 

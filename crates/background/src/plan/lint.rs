@@ -184,7 +184,7 @@ fn debts(plan: &Plan, system: &System) -> Vec<Finding> {
                 hint: if is_rate_bound(plan, system, sheet.service) {
                     "its rate is the limit: raise bytes_per_second_max or iops_max, or allow more time"
                 } else if has_hours(system, sheet.service) {
-                    "its hours or the cores in them are the limit: allow more in `hours` or `quiet`, or more time"
+                    "its hours or the cores in them are the limit: extend `hours`, shorten `quiet`, or allow more time"
                 } else {
                     "allow more time, or more cores; where room is short, room comes first"
                 },

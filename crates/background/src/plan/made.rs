@@ -268,8 +268,8 @@ fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting<'_
     }
 }
 
-/// A window is left out if it pays less than this part of its service's largest window: it is not worth a start of the worker.
-const CRUMB: u64 = 100;
+/// Windows that together pay less than this part of their service's work are left out: they are not worth a start of the worker.
+const CRUMBS: u64 = 100;
 
 /// Intervals in which a service is paid, with pauses of at most half an hour, without crumbs.
 fn windows(system: &System, setting: Setting<'_>, course: &[BinCourse]) -> Vec<Window> {
@@ -294,10 +294,20 @@ fn windows(system: &System, setting: Setting<'_>, course: &[BinCourse]) -> Vec<W
                 blocks_per_second_max: most.div_ceil(seconds),
             });
         }
-        let largest = of_service.iter().map(|window| window.blocks).max().unwrap_or(0);
-        windows.extend(of_service.into_iter().filter(|window| window.blocks >= largest / CRUMB));
+        windows.extend(without_crumbs(of_service));
     }
     windows
+}
+
+/// Leaves out the smallest windows of a service, as long as next to nothing is left out.
+fn without_crumbs(windows: Vec<Window>) -> Vec<Window> {
+    let mut sizes: Vec<u64> = windows.iter().map(|window| window.blocks).collect();
+    sizes.sort_unstable();
+    let mut spare = sizes.iter().fold(0_u64, |sum, blocks| sum.saturating_add(*blocks)) / CRUMBS;
+    let is_crumb = |blocks: &&u64| spare.checked_sub(**blocks).map(|left| spare = left).is_some();
+    let crumbs = sizes.iter().take_while(is_crumb).count();
+    let least = sizes.get(crumbs).copied().unwrap_or(0);
+    windows.into_iter().filter(|window| window.blocks >= least).collect()
 }
 
 fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
@@ -343,4 +353,29 @@ fn buckets(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> [u64; SERVICE
         }
     }
     most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(blocks: &[u64]) -> Vec<u64> {
+        let window = |(at, blocks): (usize, &u64)| Window {
+            service: "scrub",
+            start_unix_seconds: at as i64 * 7200,
+            end_unix_seconds: at as i64 * 7200 + 3600,
+            blocks: *blocks,
+            blocks_per_second_max: *blocks,
+        };
+        without_crumbs(blocks.iter().enumerate().map(window).collect()).iter().map(|window| window.blocks).collect()
+    }
+
+    #[test]
+    fn crumbs_are_no_windows_but_many_small_are() {
+        assert_eq!(kept(&[1, 5000, 3, 4000]), [5000, 4000]);
+        let many: Vec<u64> = std::iter::once(1000).chain(std::iter::repeat_n(9, 200)).collect();
+        let blocks: u64 = kept(&many).iter().sum();
+        assert!(blocks * 100 >= many.iter().sum::<u64>() * 99, "{blocks}");
+        assert_eq!(kept(&[]), [0_u64; 0]);
+    }
 }

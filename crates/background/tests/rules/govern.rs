@@ -693,7 +693,7 @@ fn services_keep_their_hours() {
     // What does not fit into the hours is said, with the constraint.
     let full = Bench::of(&SCRUB.replace("1TiB", "20TiB").replace("deadline", "hours = [\"22:00-06:00\"]\ndeadline"));
     let notes = full.governor.status(full.now).notes;
-    assert!(notes.iter().any(|note| note.contains("allow more in `hours` or `quiet`")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("its hours are the limit")), "{notes:?}");
 }
 
 #[test]
