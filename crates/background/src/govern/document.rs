@@ -4,7 +4,6 @@ use ioweir_config::{format_bytes, format_decimals};
 use serde::Serialize;
 
 use super::governor::{Governor, seconds};
-use super::spec::GovernSpec;
 use super::status::{BinRecord, PlannedBin, ServiceStatus, Status};
 use ioweir_config::date::{format_day, format_moment};
 use ioweir_core::Nanos;
@@ -55,7 +54,7 @@ pub fn document(governor: &Governor, now: Nanos) -> Result<Document, DocumentErr
         document.text(format!("note: {note}"));
     }
     if governor.spec().is_idle_class() {
-        document.text(beside_idle_class(governor.spec()));
+        document.text(beside_idle_class(governor));
     }
     document.push(services(governor, &status));
     document.push(hours(governor));
@@ -66,16 +65,13 @@ pub fn document(governor: &Governor, now: Nanos) -> Result<Document, DocumentErr
 }
 
 /// A sentence on what the governor adds to an idle class.
-fn beside_idle_class(spec: &GovernSpec) -> String {
-    let has_hours = spec.services().any(|(_, terms)| !terms.shared.hours.is_empty() || !terms.shared.quiet.is_empty());
-    let adds = match (has_hours, spec.objective.is_some()) {
-        (true, _) => "This governor adds the hours",
-        (false, true) => "This governor adds rests while the objective is missed",
-        (false, false) => "This governor adds no rest to that",
+fn beside_idle_class(governor: &Governor) -> String {
+    let waits = match governor.waits_for_quieter_hours() {
+        true => "this governor lets them wait for quieter hours, which suffice",
+        false => "this governor lets them run now as well: no quieter hours suffice, or none are known yet",
     };
     format!(
-        "note: the foreground feels the workers as an idle class, with a governor or without one: in a block server, `default = \"run\"` and \
-         `idle_depth = 0` do the same. {adds}; beside that it says early which deadline cannot be kept, and keeps a record."
+        "note: the workers are an idle class: they start a request only while the foreground has none, as they would without a governor, in a          block server with `default = \"run\"` and `idle_depth = 0`. Beside that, {waits}."
     )
 }
 

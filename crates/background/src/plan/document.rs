@@ -51,16 +51,14 @@ impl Plan {
         let violations: Vec<&str> =
             self.findings.iter().filter(is_violation).map(|finding| finding.message.as_str()).collect();
         let kept = match violations.split_first() {
-            None => "It holds".to_owned(),
-            Some((first, [])) => format!("IT DOES NOT HOLD: {first}. It was made as"),
+            None => "It holds if no more comes than".to_owned(),
+            Some((first, [])) => format!("It does not hold: {first}. It was made for"),
             Some((first, others)) => {
-                format!("IT DOES NOT HOLD: {first}, and {} more, see Findings. It was made as", others.len())
+                format!("It does not hold: {first}; Findings has {} more. It was made for", others.len())
             }
         };
-        let what = if violations.is_empty() { "if no more comes than" } else { "if no more came than" };
         format!(
-            "Plan from {} for {} days: {} cores, pool {}, floor {}. {kept} {what} the {} % quantile of a forecast from {} \
-             days of history.",
+            "Plan from {} for {} days: {} cores, pool {}, floor {}. {kept} the {} % quantile of a forecast from {} days of history.",
             moment(self.start_unix_seconds, &self.calendar),
             format_decimals(days, 1).trim_end_matches(".0"),
             self.cores,

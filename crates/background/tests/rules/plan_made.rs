@@ -1,9 +1,10 @@
 //! The reports of a plan, worked by hand: the bucket of each service, the cores left for the foreground, and resident cores.
 
 use ioweir_background::forecast::Calendar;
-use ioweir_background::plan::{Demand, Ledger, Outlook, Plan, Setting, System, Terms, plan, servers_needed};
+use ioweir_background::plan::{Demand, Ledger, Outlook, Plan, Setting, System, Terms, document, plan, servers_needed};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, SERVICES_COUNT, Service};
+use ioweir_lab::document::{Block, Document, Origin, Provenance};
 
 const BIN_SECONDS: u64 = 600;
 
@@ -70,4 +71,49 @@ fn resident_cores_suffice_for_the_busiest_bin() {
         needed(12.0),
         needed(35.0)
     );
+}
+
+/// A rebuild of sixty blocks that is due at the end of the last of six bins, beside a foreground that leaves two of four cores; it may run
+/// in these bins.
+fn rebuilt_in(open: [bool; 6]) -> Plan {
+    let mut system = system(Service::Rebuild, vec![(Nanos::ZERO, 60)], Nanos::from_seconds(6 * BIN_SECONDS));
+    system.services[Service::Rebuild as usize].as_mut().unwrap().open = open.to_vec();
+    planned(&system, &[Demand { requests: 20, ..Demand::default() }; 6], vec![0; 6])
+}
+
+fn page(plan: &Plan) -> Document {
+    let origin = Origin { version: String::new(), commit: String::new(), command: String::new() };
+    document(plan, None, &[], Provenance::new(&origin, Vec::new(), Vec::new())).unwrap()
+}
+
+#[test]
+fn plans_keep_hours_and_name_them_as_limits() {
+    let paid = |plan: &Plan| -> Vec<u64> { plan.bins.iter().map(|bin| bin.paid_blocks[0].1).collect() };
+    let plan = rebuilt_in([true, true, false, false, true, true]);
+    assert_eq!((paid(&plan).iter().sum::<u64>(), &paid(&plan)[2..4]), (60, &[0, 0][..]), "{:?}", plan.findings);
+    let plan = rebuilt_in([false, false, false, false, false, true]);
+    assert_eq!(paid(&plan)[..5], [0; 5]);
+    let missed = plan.findings.iter().find(|finding| finding.code == "deadline-missed").unwrap();
+    assert!(missed.hint.starts_with("its hours"), "{missed:?}");
+}
+
+#[test]
+fn pages_show_windows_over_time_and_violations_first() {
+    let plan = rebuilt_in([true, true, false, false, false, false]);
+    let Document { headline, blocks, .. } = page(&plan);
+    assert!(headline.contains("It does not hold: ") && headline.contains(&plan.findings[0].message), "{headline}");
+    let is_shown = |block: &Block| match block {
+        Block::Figure(figure) if figure.title == "When each service runs" => {
+            let mut series = figure.charts[0].series.iter();
+            let band = &series.find(|series| series.name == "rebuild").unwrap().band;
+            let drawn: Vec<i64> = band.iter().filter(|(_, low, high)| low < high).map(|(at, ..)| *at as i64).collect();
+            let windows = plan.windows.iter().flat_map(|window| [window.start_unix_seconds, window.end_unix_seconds]);
+            assert!(!drawn.is_empty() && drawn == windows.collect::<Vec<_>>(), "{drawn:?}");
+            true
+        }
+        _ => false,
+    };
+    assert_eq!(blocks.iter().filter(|block| is_shown(block)).count(), 1);
+    let holds = page(&rebuilt_in([true; 6])).headline;
+    assert!(holds.contains("It holds if"), "{holds}");
 }
