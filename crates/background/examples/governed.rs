@@ -75,10 +75,10 @@ impl Device {
 /// A shape of the day: loads by hour, as shares of what the device does one request at a time.
 type Shape = (&'static str, [f64; HOURS]);
 
-fn shapes() -> Vec<Shape> {
+fn shapes() -> [Shape; 3] {
     let of = |load: &dyn Fn(usize) -> f64| std::array::from_fn(load);
     let bump = |hour: usize, at: f64, width: f64| (-((hour as f64 - at) / width).powi(2)).exp();
-    vec![
+    [
         ("two-peaks", of(&|hour| 0.08 + 0.6 * (bump(hour, 10.0, 2.0) + bump(hour, 15.5, 2.0)).min(1.0))),
         ("nocturnal", of(&|hour| if !(4..22).contains(&hour) { 0.7 } else { 0.2 })),
         ("flat", of(&|_| 0.5)),
@@ -560,13 +560,20 @@ fn cases(seed: u64, (name, shape): &Shape, (title, device): (&str, Device)) -> V
     rows
 }
 
-/// The seeds are arguments.
+/// The seeds are arguments; names of shapes and devices among them leave out the others.
 fn main() {
-    let seeds: Vec<u64> = std::env::args().skip(1).map(|seed| seed.parse().unwrap()).collect();
+    let (seeds, names): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|word| word.parse::<u64>().is_ok());
+    let is_meant = |name: &str, all: &[&str]| {
+        names.iter().any(|named| named == name) || !all.iter().any(|of| names.iter().any(|named| named == of))
+    };
+    let shapes = shapes();
+    let (shape_names, device_names) = (shapes.each_ref().map(|shape| shape.0), Device::ALL.map(|device| device.0));
     let mut jobs = Vec::new();
-    for seed in seeds {
-        for shape in shapes() {
-            jobs.extend(Device::ALL.map(|device| (seed, shape, device)));
+    for seed in seeds.iter().map(|seed| seed.parse().unwrap()) {
+        for shape in shapes.iter().filter(|shape| is_meant(shape.0, &shape_names)) {
+            let devices = Device::ALL.into_iter().filter(|device| is_meant(device.0, &device_names));
+            jobs.extend(devices.map(|device| (seed, *shape, device)));
         }
     }
     let (next, jobs) = (AtomicUsize::new(0), &jobs);

@@ -78,7 +78,7 @@ const BUSY: f64 = 0.1;
 /// How much more than what is owed has to fit.
 const SAFETY: f64 = 1.2;
 /// How early it has to be paid, in parts of the time until it is due.
-const EARLY: f64 = 0.1;
+const EARLY: f64 = 0.05;
 /// How long debt waits at most that is never due.
 const PATIENCE_SECONDS: f64 = 86_400.0;
 
@@ -90,12 +90,15 @@ pub(super) fn quieter(bins: &[Bin], debts: &[Debt], is_open: &dyn Fn(usize, usiz
     let idle = |bin: &Bin| if load(bin) < QUIETER * now { bin.idle } else { 0.0 };
     let quiet: Vec<Bin> = bins.iter().map(|bin| Bin { idle: idle(bin), ..*bin }).collect();
     let end: f64 = bins.iter().map(|bin| bin.seconds).sum();
+    let due = |debt: &Debt| if debt.due.is_finite() { debt.due } else { debt.from.max(0.0) + PATIENCE_SECONDS };
+    // Debts of a later time count where they meet those that are there.
+    let last = debts.iter().filter(|debt| debt.from <= 0.0).map(due).fold(0.0, f64::max);
     let safe = |debt: &Debt| {
         let from = debt.from.max(0.0);
-        let span = if debt.due.is_finite() { debt.due - from } else { PATIENCE_SECONDS };
-        Debt { bytes: debt.bytes * SAFETY, due: from + span * (1.0 - EARLY), ..debt.clone() }
+        Debt { bytes: debt.bytes * SAFETY, due: from + (due(debt) - from) * (1.0 - EARLY), ..debt.clone() }
     };
-    let safe: Vec<Debt> = debts.iter().map(safe).filter(|debt| debt.due <= end).collect();
+    let counts = |debt: &&Debt| debt.from <= 0.0 || debt.from < last;
+    let safe: Vec<Debt> = debts.iter().filter(counts).map(safe).filter(|debt| debt.due <= end).collect();
     let late = course(&quiet, &safe, is_open).late;
     late.iter().all(|late| *late < 1.0).then_some(quiet)
 }
@@ -198,7 +201,7 @@ mod tests {
         let waits =
             |idle: &[f64], debt: &Debt| quieter(&hours(idle), std::slice::from_ref(debt), &|_, _| true).is_some();
         assert!(waits(&day, &debt(8.0, 24.0)), "the quiet hours suffice");
-        assert!(!waits(&day, &debt(9.5, 24.0)), "too little is left if they are less quiet than expected");
+        assert!(!waits(&day, &debt(10.0, 24.0)), "too little is left if they are less quiet than expected");
         assert!(!waits(&day[10..], &debt(1.0, 14.0)), "none is quieter");
         assert!(waits(&day, &debt(1.0, f64::INFINITY)) && !waits(&day, &debt(50.0, f64::INFINITY)));
         assert!(!waits(&[0.95, 1.0, 1.0], &debt(0.1, 3.0)), "there is next to no load");

@@ -66,12 +66,15 @@ pub fn document(governor: &Governor, now: Nanos) -> Result<Document, DocumentErr
 
 /// A sentence on what the governor adds to an idle class.
 fn beside_idle_class(governor: &Governor) -> String {
-    let waits = match governor.waits_for_quieter_hours() {
-        true => "this governor lets them wait for quieter hours, which suffice",
-        false => "this governor lets them run now as well: no quieter hours suffice, or none are known yet",
+    let now = match governor.waits_for_quieter_hours() {
+        true => "The governor lets them wait for quieter hours, which suffice",
+        false => {
+            "Nothing waits now, so that a plain idle class does as well: no quieter hours suffice, or none are known yet"
+        }
     };
     format!(
-        "note: the workers are an idle class: they start a request only while the foreground has none, as they would without a governor, in a          block server with `default = \"run\"` and `idle_depth = 0`. Beside that, {waits}."
+        "note: the workers are an idle class: they start a request only while the foreground has none, as a service of a block server does \
+         without a governor, with `default = \"run\"` and `idle_depth = 0`. {now}."
     )
 }
 

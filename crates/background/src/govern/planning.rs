@@ -121,8 +121,9 @@ impl Governor {
             let at = (first as usize).wrapping_add(bin).checked_rem(open[service].len());
             at.is_none_or(|at| open[service][at])
         };
-        // Before a day was seen the forecast is a guess, for which nothing waits.
-        let quieter = (outlook.history_days > 0).then(|| quieter(&ahead, &debts, &is_open)).flatten();
+        // Before a day was seen the forecast is a guess, and what work does is one before it worked for a bin: nothing waits for these.
+        let is_known = outlook.history_days > 0 && self.known.worked_per_mille.is_some();
+        let quieter = is_known.then(|| quieter(&ahead, &debts, &is_open)).flatten();
         let limit_units = if quieter.is_some() { 0 } else { units };
         let used = quieter.as_deref().unwrap_or(&ahead);
         let course = course(used, &debts, &is_open);
@@ -193,7 +194,8 @@ impl Governor {
         });
         let after = |time: Nanos| if time == Nanos::NEVER { f64::INFINITY } else { (time.0 as f64 - now as f64) / 1e9 };
         // A millisecond of the device is an operation.
-        let rate = block * 1e6 / f64::from(settings.cost_per_mille.max(1));
+        let worked = f64::from(self.known.worked_per_mille.unwrap_or(1000).clamp(1, 1000)) / 1000.0;
+        let rate = worked * block * 1e6 / f64::from(settings.cost_per_mille.max(1));
         let rate_max = match settings.block_nanos_min.0 {
             0 => f64::INFINITY,
             nanos => block * 1e9 / nanos as f64,
