@@ -236,7 +236,7 @@ fn state_of_older_plans_is_read() {
     let mut state = serde_json::to_value(bench.governor.state()).unwrap();
     // The words of limits: for the one directive of a device, which holds, the limit, and whether each service can wait; then the costs of
     // services.
-    let limits = (1 + SERVICES_COUNT) + SERVICES_COUNT;
+    let limits = 2 * (1 + SERVICES_COUNT) + SERVICES_COUNT;
     state["version"] = 2.into();
     let words = state["executor"].as_array_mut().unwrap();
     words.truncate(words.len() - limits);
