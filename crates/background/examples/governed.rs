@@ -5,7 +5,12 @@
 //! it reaches first. A flash drive has eight dies, each with a queue. Time is compressed: the governor's day of 24 hours is played in
 //! less time of the device, with as much less work.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an experiment: a failure is to stop it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an experiment: a failure is to stop it"
+)]
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
