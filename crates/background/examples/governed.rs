@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ioweir_background::govern::{GovernSpec, Governor, Sample, Slice, State, Step};
 use ioweir_core::Nanos;
 
+/// Looks of the governor in a day, ten seconds apart.
+const TICKS_OF_A_DAY: usize = 8640;
 const HOURS: usize = 24;
 /// Days that are played, after one that is not measured.
 const DAYS: usize = 5;
@@ -210,7 +212,7 @@ impl Governed {
     fn tick(&mut self, now: f64, left: u64) {
         let time = self.time(now);
         let service = ioweir_background::govern::Service::Scrub;
-        if self.kills.unit() < 3.0 / 8640.0 {
+        if self.kills.unit() < 3.0 / TICKS_OF_A_DAY as f64 {
             // Killed: the next one goes on from the state of at most a minute before, and no slice runs.
             let spec = self.governor.spec().clone();
             let state: State = serde_json::from_str(&serde_json::to_string(&self.kept).unwrap()).unwrap();
@@ -284,7 +286,7 @@ struct World<'a> {
     way: Way,
     shape: &'a [f64; HOURS],
     first_hour: usize,
-    /// What is to be done in a day.
+    /// The bytes of a day's work.
     work: u64,
     left: u64,
     governed: Option<Governed>,
@@ -343,9 +345,13 @@ impl<'a> World<'a> {
         }
     }
 
-    fn tick(&mut self, now: f64) {
+    /// Ten seconds of the day have passed: the governor looks, and at the end of a day its work is released anew.
+    fn tick(&mut self, tick: usize, tick_seconds: f64) {
         if let Some(governed) = &mut self.governed {
-            governed.tick(now, self.left);
+            governed.tick(tick as f64 * tick_seconds, self.left);
+        }
+        if tick.is_multiple_of(TICKS_OF_A_DAY) {
+            self.release(tick / TICKS_OF_A_DAY);
         }
     }
 
@@ -369,7 +375,7 @@ impl<'a> World<'a> {
 
     fn run_disk(&mut self, depth: usize, arrivals: &[Request]) {
         let tick_seconds = 10.0 / self.device.speed() as f64;
-        let (mut now, mut next, mut tick, mut day) = (0.0_f64, 0, 0_u64, 0);
+        let (mut now, mut next, mut tick) = (0.0_f64, 0, 0);
         let mut queue: VecDeque<Request> = VecDeque::new();
         let mut inside: Vec<Request> = Vec::new();
         let mut head = 0.0;
@@ -380,11 +386,7 @@ impl<'a> World<'a> {
         while now < end {
             while (tick + 1) as f64 * tick_seconds <= now {
                 tick += 1;
-                self.tick(tick as f64 * tick_seconds);
-                if tick.is_multiple_of(8640) {
-                    day += 1;
-                    self.release(day);
-                }
+                self.tick(tick, tick_seconds);
             }
             while next < arrivals.len() && arrivals[next].at <= now {
                 queue.push_back(arrivals[next]);
@@ -438,7 +440,7 @@ impl<'a> World<'a> {
         let tick_seconds = 10.0 / self.device.speed() as f64;
         let end = self.hour_seconds * (HOURS * (DAYS + 1)) as f64;
         let mut dies = [0.0_f64; 8];
-        let (mut next, mut tick, mut day) = (0, 0_u64, 0);
+        let (mut next, mut tick) = (0, 0);
         let mut random = Random(11);
         // When requests of the foreground end, those of the background, and the length of each of the latter.
         let mut foreground: VecDeque<f64> = VecDeque::new();
@@ -448,11 +450,7 @@ impl<'a> World<'a> {
         while now < end {
             while (tick + 1) as f64 * tick_seconds <= now {
                 tick += 1;
-                self.tick(tick as f64 * tick_seconds);
-                if tick.is_multiple_of(8640) {
-                    day += 1;
-                    self.release(day);
-                }
+                self.tick(tick, tick_seconds);
             }
             if let Some((ends, bytes, seconds)) = background
                 && ends <= now

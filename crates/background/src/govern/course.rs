@@ -1,5 +1,5 @@
-//! The course of debts on one device whose work takes the time that the foreground leaves. It decides nothing: it says early which
-//! deadlines cannot be kept, and why.
+//! The course of debts on one device whose work takes the time that the foreground leaves: which deadlines cannot be kept, and whether
+//! work can wait for quieter hours.
 
 /// A bin of the coming time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// What of a service's debts is late.
+    /// The late part of a service's debts.
     pub(super) fn late_bytes(&self, debts: &[Debt], service: usize) -> f64 {
         debts.iter().zip(&self.late).filter(|(debt, _)| debt.service == service).map(|(_, late)| late).sum()
     }
@@ -52,7 +52,7 @@ pub(super) fn course(bins: &[Bin], debts: &[Debt], is_open: &dyn Fn(usize, usize
         let mut paid = vec![0.0; debts.len()];
         for &which in &order {
             let debt = &debts[which];
-            // What is late is paid all the same.
+            // Late debts are still paid.
             let until = if debt.due > begin { end.min(debt.due) } else { end };
             let seconds = (until - begin.max(debt.from)).max(0.0);
             if is_open(debt.service, at) {
@@ -71,7 +71,39 @@ pub(super) fn course(bins: &[Bin], debts: &[Debt], is_open: &dyn Fn(usize, usize
     course
 }
 
-/// What keeps the debts of a service from being paid in time.
+/// The load of a quieter bin, at most, as a part of the load of the first.
+const QUIETER: f64 = 0.8;
+/// The least load of the first bin for which work waits.
+const BUSY: f64 = 0.1;
+/// How much more than what is owed has to fit.
+const SAFETY: f64 = 1.2;
+/// How early it has to be paid, in parts of the time until it is due.
+const EARLY: f64 = 0.05;
+/// How long debt waits at most that is never due.
+const PATIENCE_SECONDS: f64 = 86_400.0;
+
+/// The bins that are quieter than the first, if all work can wait for them; in the others nothing is paid. What the first bin cannot use
+/// later is lost, so that work waits only if there is time for more than is owed.
+pub(super) fn quieter(bins: &[Bin], debts: &[Debt], is_open: &dyn Fn(usize, usize) -> bool) -> Option<Vec<Bin>> {
+    let load = |bin: &Bin| 1.0 - bin.idle;
+    let now = bins.first().map(load).filter(|load| *load >= BUSY)?;
+    let idle = |bin: &Bin| if load(bin) < QUIETER * now { bin.idle } else { 0.0 };
+    let quiet: Vec<Bin> = bins.iter().map(|bin| Bin { idle: idle(bin), ..*bin }).collect();
+    let end: f64 = bins.iter().map(|bin| bin.seconds).sum();
+    let due = |debt: &Debt| if debt.due.is_finite() { debt.due } else { debt.from.max(0.0) + PATIENCE_SECONDS };
+    // Debts of a later time count where they meet those that are there.
+    let last = debts.iter().filter(|debt| debt.from <= 0.0).map(due).fold(0.0, f64::max);
+    let safe = |debt: &Debt| {
+        let from = debt.from.max(0.0);
+        Debt { bytes: debt.bytes * SAFETY, due: from + (due(debt) - from) * (1.0 - EARLY), ..debt.clone() }
+    };
+    let counts = |debt: &&Debt| debt.from <= 0.0 || debt.from < last;
+    let safe: Vec<Debt> = debts.iter().filter(counts).map(safe).filter(|debt| debt.due <= end).collect();
+    let late = course(&quiet, &safe, is_open).late;
+    late.iter().all(|late| *late < 1.0).then_some(quiet)
+}
+
+/// The constraint that keeps the debts of a service from being paid in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
     /// The time that the foreground and other services leave.
@@ -161,5 +193,18 @@ mod tests {
         assert_eq!(of(0.5, &fast, 0), Binding::Time, "a limit that is never reached is no limit");
         assert_eq!(of(1.0, &fast, 12), Binding::Hours);
         assert_eq!(of(0.1, &debt(20.0, 24.0), 0), Binding::Time);
+    }
+
+    #[test]
+    fn work_waits_for_quieter_bins_that_suffice() {
+        let day: Vec<f64> = (0..24).map(|hour| if hour < 10 { 0.4 } else { 0.9 }).collect();
+        let waits =
+            |idle: &[f64], debt: &Debt| quieter(&hours(idle), std::slice::from_ref(debt), &|_, _| true).is_some();
+        assert!(waits(&day, &debt(8.0, 24.0)), "the quiet hours suffice");
+        assert!(!waits(&day, &debt(10.0, 24.0)), "too little is left if they are less quiet than expected");
+        assert!(!waits(&day[10..], &debt(1.0, 14.0)), "none is quieter");
+        assert!(waits(&day, &debt(1.0, f64::INFINITY)) && !waits(&day, &debt(50.0, f64::INFINITY)));
+        assert!(!waits(&[0.95, 1.0, 1.0], &debt(0.1, 3.0)), "there is next to no load");
+        assert!(!waits(&[], &debt(0.1, 3.0)));
     }
 }

@@ -54,7 +54,7 @@ pub fn document(governor: &Governor, now: Nanos) -> Result<Document, DocumentErr
         document.text(format!("note: {note}"));
     }
     if governor.spec().is_idle_class() {
-        document.text(BESIDE_IDLE_CLASS);
+        document.text(beside_idle_class(governor));
     }
     document.push(services(governor, &status));
     document.push(hours(governor));
@@ -64,9 +64,19 @@ pub fn document(governor: &Governor, now: Nanos) -> Result<Document, DocumentErr
     Ok(document)
 }
 
-/// What a user can have without a governor.
-const BESIDE_IDLE_CLASS: &str = "note: the workers are an idle class: they start a request only while the foreground has none. A service \
-     of a block server does so without a governor, with `default = \"run\"` and `idle_depth = 0`.";
+/// A sentence on what the governor adds to an idle class.
+fn beside_idle_class(governor: &Governor) -> String {
+    let now = match governor.waits_for_quieter_hours() {
+        true => "The governor lets them wait for quieter hours, which suffice",
+        false => {
+            "Nothing waits now, so that a plain idle class does as well: no quieter hours suffice, or none are known yet"
+        }
+    };
+    format!(
+        "note: the workers are an idle class: they start a request only while the foreground has none, as a service of a block server does \
+         without a governor, with `default = \"run\"` and `idle_depth = 0`. {now}."
+    )
+}
 
 fn facts(governor: &Governor, status: &Status) -> Vec<(String, String)> {
     let percent = |value: f64| format!("{} %", format_decimals(value, 1));

@@ -14,6 +14,8 @@ use crate::hours::is_open;
 use crate::plan::LoadForecaster;
 
 const MINUTE_NANOS: u64 = 60_000_000_000;
+/// The least part of what was expected of work that is learnt, in thousandths.
+const WORKED_MIN: u128 = 10;
 /// After a pause of more bins the forecaster begins anew, and bins that are over are forgotten.
 const PAUSE_BINS_MAX: u64 = 10_000;
 /// The number of bins that are over that the state keeps: a week of ten minutes.
@@ -463,6 +465,23 @@ impl Governor {
         self.replan();
     }
 
+    /// Of what was expected of the work of whole bins, the part that it did, with the open bin; `None` if there was too little work for it.
+    fn worked(&self, planned: &PlannedBin) -> Option<u32> {
+        let is_left = |name: &str| {
+            self.spec.services().any(|(service, _)| service.name() == name && self.executor.debt_blocks(service) > 0)
+        };
+        let expected: u64 = planned.pay_bytes.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        if expected == 0 || !planned.pay_bytes.iter().all(|(name, _)| is_left(name)) {
+            return None;
+        }
+        let paid = self.known.open_paid.values().copied().fold(0, u64::saturating_add);
+        let before = self.known.worked_per_mille;
+        let part = u128::from(paid) * u128::from(before.unwrap_or(1000)) / u128::from(expected);
+        let part = part.clamp(WORKED_MIN, 1000) as u32;
+        // The mean of about an hour of bins of ten minutes.
+        Some(before.map_or(part, |before| (before * 7 + part) / 8))
+    }
+
     /// Closes the open bin.
     fn learn(&mut self) {
         let open = std::mem::take(&mut self.known.open);
@@ -473,6 +492,7 @@ impl Governor {
         }
         let planned = self.known.ahead.first().filter(|planned| planned.start_unix_seconds == start);
         let forecast = planned.map(|planned| planned.forecast_per_mille);
+        self.known.worked_per_mille = planned.and_then(|planned| self.worked(planned)).or(self.known.worked_per_mille);
         let owed = |(service, _): (Service, &ServiceSpec)| {
             let blocks = self.executor.debt_blocks(service);
             (service.name().to_owned(), blocks.saturating_mul(self.spec.block_bytes()))

@@ -4,7 +4,7 @@ use ioweir_config::{Complaint, Duration, format_bytes};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
-use super::course::{Bin, Binding, Debt, binding, course};
+use super::course::{Bin, Binding, Debt, binding, course, quieter};
 use super::governor::{Governor, owed_blocks, seconds};
 use super::sample::OpenBin;
 use super::spec::GovernSpec;
@@ -94,8 +94,8 @@ impl Governor {
         }
     }
 
-    /// Plans the time of one device. Its work takes what the foreground leaves, whenever it may run; the forecast says whether that is
-    /// enough.
+    /// Plans the time of one device. Its work takes what the foreground leaves, and waits for quieter hours if these suffice; the
+    /// forecast says whether they do, and whether all of that is enough.
     fn plan_device(&mut self, bins: usize) {
         let outlook = self.forecaster.outlook(bins);
         let bin_nanos = self.spec.bin().0;
@@ -121,7 +121,12 @@ impl Governor {
             let at = (first as usize).wrapping_add(bin).checked_rem(open[service].len());
             at.is_none_or(|at| open[service][at])
         };
-        let course = course(&ahead, &debts, &is_open);
+        // Before a day was seen the forecast is a guess, and what work does is one before it worked for a bin: nothing waits for these.
+        let is_known = outlook.history_days > 0 && self.known.worked_per_mille.is_some();
+        let quieter = is_known.then(|| quieter(&ahead, &debts, &is_open)).flatten();
+        let limit_units = if quieter.is_some() { 0 } else { units };
+        let used = quieter.as_deref().unwrap_or(&ahead);
+        let course = course(used, &debts, &is_open);
         let planned = |at: usize| {
             let (low, high) = outlook.requests_band.get(at).copied().unwrap_or_default();
             let mut pay_bytes: Vec<(String, u64)> = Vec::new();
@@ -136,7 +141,7 @@ impl Governor {
                 start_unix_seconds: seconds(self.known.bin_nanos + at as u64 * bin_nanos),
                 forecast_per_mille: [low, outlook.expected[at].requests, high].map(|load| self.per_mille(load)),
                 reserve_per_mille: 0,
-                limit_per_mille: limit(at),
+                limit_per_mille: (used[at].idle * 1000.0).round() as u32,
                 pay_bytes,
             }
         };
@@ -149,10 +154,15 @@ impl Governor {
             }
         }
         let from = Nanos(self.known.bin_nanos);
-        self.executor.adopt(Nanos(self.known.now_nanos), &[Directive { from, limit_units: units, ..Directive::NONE }]);
+        self.executor.adopt(Nanos(self.known.now_nanos), &[Directive { from, limit_units, ..Directive::NONE }]);
         self.known.ahead = planned;
         self.known.notes = outlook.degraded;
         self.known.notes.extend(notes);
+    }
+
+    /// Whether the work of a device waits for quieter hours, although the foreground leaves time.
+    pub(super) fn waits_for_quieter_hours(&self) -> bool {
+        self.known.ahead.first().is_some_and(|bin| bin.limit_per_mille == 0 && bin.forecast_per_mille[1] < 1000)
     }
 
     /// A note on a deadline that cannot be kept, with the constraint that binds.
@@ -184,7 +194,8 @@ impl Governor {
         });
         let after = |time: Nanos| if time == Nanos::NEVER { f64::INFINITY } else { (time.0 as f64 - now as f64) / 1e9 };
         // A millisecond of the device is an operation.
-        let rate = block * 1e6 / f64::from(settings.cost_per_mille.max(1));
+        let worked = f64::from(self.known.worked_per_mille.unwrap_or(1000).clamp(1, 1000)) / 1000.0;
+        let rate = worked * block * 1e6 / f64::from(settings.cost_per_mille.max(1));
         let rate_max = match settings.block_nanos_min.0 {
             0 => f64::INFINITY,
             nanos => block * 1e9 / nanos as f64,

@@ -38,6 +38,10 @@ pub(super) struct Known {
     /// Samples above the objective in the open bin, and bytes paid in it.
     pub(super) open_above: u64,
     pub(super) open_paid: BTreeMap<String, u64>,
+    /// Of what was expected of the work of whole bins, the part that it did, in thousandths: the device does several requests at once, and
+    /// workers may not.
+    #[serde(default)]
+    pub(super) worked_per_mille: Option<u32>,
     /// When the last sample came.
     pub(super) sampled_nanos: Option<u64>,
     pub(super) counts: BTreeMap<String, ServiceCount>,

@@ -663,6 +663,33 @@ fn idle_class_runs_beside_any_load() {
     assert!(all.all(|(slice, _)| slice.reservation_bytes_per_second == 0), "{:?}", bench.running);
 }
 
+/// The hours of a day in which slices of a scrub begin that is owed at midnight, and what is left at the end, after a fortnight of
+/// days that are busy from eight to eighteen.
+fn hours_of_a_days_scrub(owed: &str) -> (Vec<u64>, u64) {
+    let keys = "every = \"1d\"\ndeadline = \"1d\"\n[forecast]\nbin = \"1h\"\nhorizon = \"2d\"\n";
+    let mut bench = Bench::of(&format!("[service.scrub]\nowed = \"{owed}\"\n{keys}"));
+    let sample = |hour: u64| {
+        let per_mille = if (8..18).contains(&(hour % 24)) { 800 } else { 100 };
+        let busy = Nanos(hours(1).0 / 1000 * per_mille);
+        let end = Nanos(MONDAY.0 - hours(14 * 24 - 1 - hour).0);
+        (end, Sample { span: hours(1), busy, background_busy: Some(Nanos::ZERO), ..Sample::default() })
+    };
+    bench.governor.recall((0..14 * 24).map(sample));
+    bench.days(24, 100, 800);
+    let runs = bench.log.iter().filter(|(_, what)| what.starts_with("run"));
+    let mut hours: Vec<u64> = runs.map(|(at, _)| at.0 / 3_600_000_000_000 % 24).collect();
+    hours.dedup();
+    (hours, bench.governor.status(bench.now).services[0].count.late_bytes)
+}
+
+#[test]
+fn work_waits_for_quieter_hours_that_suffice() {
+    let (hours, late) = hours_of_a_days_scrub("6TiB");
+    assert!(late == 0 && hours.contains(&18) && !hours.iter().any(|hour| (8..18).contains(hour)), "{hours:?}");
+    let (hours, late) = hours_of_a_days_scrub("8TiB");
+    assert!(late == 0 && hours.contains(&8) && !hours.contains(&12), "{hours:?}");
+}
+
 #[test]
 fn without_force_late_work_waits_and_says_so() {
     let mut bench = Bench::of(&format!("idle_class = false\n{SCRUB}"));
@@ -690,7 +717,7 @@ fn services_keep_their_hours() {
     assert!(hours_of_runs.len() > 100 && bench.owed() == 0, "{}", bench.owed());
     let planned = bench.governor.ahead().iter().filter(|bin| !bin.pay_bytes.is_empty());
     assert_eq!(planned.count(), 0, "nothing is owed until the week is over");
-    // What does not fit into the hours is said, with the constraint.
+    // A note says that the work does not fit into its hours.
     let full = Bench::of(&SCRUB.replace("1TiB", "20TiB").replace("deadline", "hours = [\"22:00-06:00\"]\ndeadline"));
     let notes = full.governor.status(full.now).notes;
     assert!(notes.iter().any(|note| note.contains("its hours are the limit")), "{notes:?}");

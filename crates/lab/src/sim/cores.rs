@@ -74,9 +74,9 @@ impl CoreWork {
 pub(super) enum Way {
     /// To its device and back.
     Device,
-    /// It is answered once it is in the write log, where it is not yet.
+    /// To the write log, from which it is answered.
     ToLog,
-    /// It is in the write log, or has nothing to put there.
+    /// In the write log, or with nothing to put there.
     Logged,
     /// A write of a consistency point, which is done when its device has completed it.
     Point,
