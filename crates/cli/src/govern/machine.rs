@@ -56,7 +56,7 @@ mod tests {
         let file = |disk: &str, program: &str| {
             let text = format!(
                 "state = \"s\"\n[[source]]\nkind = \"disk\"\ndisk = \"{disk}\"\n[service.scrub]\nowed = \"1GiB\"\n\
-                 [worker.scrub]\nstart = [\"{program}\"]\n"
+                 [worker.scrub]\nstart = [\"{program}\"]\npause = [\"true\"]\n"
             );
             let file = GovernFile::parse("a.toml", &text).unwrap();
             let complaint = missing(&file, &system, "/usr/bin:/bin");

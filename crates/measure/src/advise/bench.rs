@@ -131,7 +131,7 @@ impl Bench<'_> {
 
     /// Runs jobs that [`Self::jobs`] made.
     pub(super) fn run(&self, jobs: &[Job]) -> Result<Vec<Measures>, RunError> {
-        let progress = Within(self.progress);
+        let progress = Within::announced(self.progress);
         let measured = if self.who.words.is_none() {
             run_each(jobs, &progress, |outcome| Measure::of(&outcome, None))?
         } else {
@@ -142,19 +142,41 @@ impl Bench<'_> {
     }
 }
 
-/// Progress of a part of all runs, whose number has been said before.
-pub(crate) struct Within<'a>(pub(crate) &'a dyn Progress);
+/// Progress of a part of all runs.
+pub(crate) struct Within<'a> {
+    progress: &'a dyn Progress,
+    /// The runs before this part, if it announces how many it adds to them; otherwise they have all been announced.
+    before: Option<usize>,
+}
+
+impl<'a> Within<'a> {
+    /// A part of runs that have been announced.
+    pub(crate) fn announced(progress: &'a dyn Progress) -> Self {
+        Self { progress, before: None }
+    }
+
+    /// A part that announces its runs, after so many others.
+    pub(crate) fn after(progress: &'a dyn Progress, before: usize) -> Self {
+        Self { progress, before: Some(before) }
+    }
+}
 
 impl Progress for Within<'_> {
+    fn started(&self, runs: usize) {
+        if let Some(before) = self.before {
+            self.progress.started(before + runs);
+        }
+    }
+
     fn read(&self, records: u64) {
-        self.0.read(records);
+        self.progress.read(records);
     }
 
     fn finished(&self, scheduler: &str) {
-        self.0.finished(scheduler);
+        self.progress.finished(scheduler);
     }
 
     fn is_stopped(&self) -> bool {
-        self.0.is_stopped()
+        self.progress.is_stopped()
     }
 }

@@ -118,7 +118,7 @@ pub(super) type Tests = Vec<(String, String)>;
 pub(super) fn scores(loads: &Loads, slowdown: u32, progress: &dyn Progress) -> Result<(Vec<Score>, Tests), RunError> {
     let tests = 2 + SHARED.len() + 1 + PROTECTION.len() + 3;
     progress.started(tests * loads.runs());
-    let within = Within(progress);
+    let within = Within::announced(progress);
     let mut specs = Vec::new();
     let mut keep = |ran: Ran| {
         specs.push((format!("Test {}", specs.len() + 1), ran.toml));

@@ -11,6 +11,7 @@ use super::figures::{Score, scores};
 use super::loads::Loads;
 use super::measured::Measured;
 use super::qos::{QosSpec, Searched};
+use crate::advise::Within;
 use crate::calibration::settings;
 use ioweir_lab::compare::Depth;
 use ioweir_lab::document::{Document, Origin};
@@ -99,7 +100,7 @@ impl ScorecardSpec {
         };
         let on_server = measured.map(on_server).transpose()?;
         let searched_runs = searched.iter().map(|searched| searched.runs).sum();
-        let (scores, tests) = scores(&loads, self.slowdown, &After(progress, searched_runs))?;
+        let (scores, tests) = scores(&loads, self.slowdown, &Within::after(progress, searched_runs))?;
         let parts = (&loads, &searched[..], on_server.as_ref());
         Ok(document(self, origin, &file.spec, parts, (&scores, tests), &advice(&scores))?)
     }
@@ -150,27 +151,6 @@ impl ScorecardSpec {
             return wrong(format!("slowdown is {}\n  expected: 1 to {SLOWDOWN_MAX}", self.slowdown));
         }
         Ok(())
-    }
-}
-
-/// Progress after a search that made this many runs.
-struct After<'a>(&'a dyn Progress, usize);
-
-impl Progress for After<'_> {
-    fn started(&self, runs: usize) {
-        self.0.started(self.1 + runs);
-    }
-
-    fn read(&self, records: u64) {
-        self.0.read(records);
-    }
-
-    fn finished(&self, scheduler: &str) {
-        self.0.finished(scheduler);
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.0.is_stopped()
     }
 }
 

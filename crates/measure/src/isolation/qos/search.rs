@@ -176,7 +176,7 @@ pub(super) fn search(
     let kept = KEPT.min(grid.len());
     let runs = SEARCHED.len() * (grid.len() + 1) + SEARCHED.len() * (kept + 1) * seeds + 2 * (1 + OTHERS.len()) * seeds;
     progress.started(runs);
-    let bench = Bench { spec, p99, loads: &loads, model: &model, progress: Within(progress) };
+    let bench = Bench { spec, p99, loads: &loads, model: &model, progress: Within::announced(progress) };
     let first: Vec<u64> = spec.seeds.iter().copied().take(1).collect();
     let mut tried = bench.tried(&grid, &first)?;
     tried.sort_by(Tried::order);
