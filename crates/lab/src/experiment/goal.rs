@@ -67,7 +67,7 @@ impl Experiment {
 
     /// Whether nobody waits for the requests of a class: background work, and the writes of consistency points.
     pub(super) fn is_own_work(&self, class: &ClassSpec) -> bool {
-        class.background.is_some() || self.log.as_ref().is_some_and(|log| log.class == class.name)
+        class.background.is_some() || self.is_of_log(class)
     }
 
     /// The decision of the gate on the models of the devices: the gravest of all. Devices are judged by what the traces of

@@ -136,9 +136,13 @@ impl Experiment {
     }
 
     /// The class as which consistency points write.
-    pub(super) fn log_class(&self) -> Option<usize> {
-        let log = self.log.as_ref()?;
-        self.classes.iter().position(|class| class.name == log.class)
+    fn log_class(&self) -> Option<usize> {
+        self.classes.iter().position(|class| self.is_of_log(class))
+    }
+
+    /// Whether consistency points write as this class.
+    pub(super) fn is_of_log(&self, class: &ClassSpec) -> bool {
+        self.log.as_ref().is_some_and(|log| log.class == class.name)
     }
 
     /// Checks where a class goes; a background class gets a client for each device.
@@ -165,7 +169,7 @@ impl Experiment {
             let problem = "only the schedule of cores knows deadlines, and there is no [cores]";
             return Err(Complaint::expecting(key("deadline"), problem, "the key left out, or a table [cores]"));
         }
-        if self.log_class() == Some(number) {
+        if self.is_of_log(class) {
             class.check_points(&key)?;
         }
         let group = self.device_groups()[self.group_of(class)];

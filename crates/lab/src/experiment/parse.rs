@@ -206,7 +206,7 @@ impl Experiment {
                 let error = unknown("group", group, &names, "a group is a [[group]] with a name");
                 return Err(Complaint::expecting(key("group"), error.problem, error.expected).hint(error.hint));
             }
-            class.check(&key, draws_hits, self.log_class() == Some(number))?;
+            class.check(&key, draws_hits, self.is_of_log(class))?;
             if class.from >= self.duration {
                 let problem =
                     format!("the clients would come at {}, and the run ends at {}", class.from, self.duration);

@@ -407,8 +407,8 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     }
 
     fn arrive(&mut self, record: Record, arrival: Nanos, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
-        let is_background = self.table.is_background[self.clients.class(self.clients.client(record.stream))];
-        let is_logged = !is_background && self.table.log.as_ref().is_some_and(|log| log.takes(&record));
+        let is_background = || self.table.is_background[self.clients.class(self.clients.client(record.stream))];
+        let is_logged = self.table.log.as_ref().is_some_and(|log| log.takes(&record) && !is_background());
         self.enter(record, arrival, if is_logged { Way::ToLog } else { Way::Device }, arrivals)
     }
 
