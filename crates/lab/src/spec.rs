@@ -121,6 +121,30 @@ pub fn to_toml<T: Serialize>(spec: &T) -> String {
     toml::to_string(spec).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
 }
 
+/// Gives a spec the functions `parse` and `to_toml`; with a third argument, `parse` also checks what it has read by that method.
+#[macro_export]
+macro_rules! spec_file {
+    ($spec:ty, $hints:expr $(, $check:ident)?) => {
+        impl $spec {
+            /// Reads the spec from TOML; `file` is only for errors.
+            ///
+            /// # Errors
+            /// [`SpecError`](::ioweir_config::SpecError) with the position of the first key that is wrong.
+            pub fn parse(file: &str, text: &str) -> Result<Self, ::ioweir_config::SpecError> {
+                let spec: Self = $crate::spec::from_toml(file, text, $hints)?;
+                $(spec.$check().map_err(|complaint| complaint.in_file(file, Some(text)))?;)?
+                Ok(spec)
+            }
+
+            /// Every key as TOML, which `parse` reads back.
+            #[must_use]
+            pub fn to_toml(&self) -> String {
+                $crate::spec::to_toml(self)
+            }
+        }
+    };
+}
+
 /// How a spec says that traces are read: leniently or not, and the files of a set alone or not.
 ///
 /// # Errors

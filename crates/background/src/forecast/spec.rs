@@ -17,7 +17,7 @@ use super::{
 use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, open_series};
 use ioweir_lab::document::Document;
 use ioweir_lab::run::{Progress, RunError, unless_stopped};
-use ioweir_lab::spec::{self, OneOrMore, read_options};
+use ioweir_lab::spec::{OneOrMore, read_options};
 
 /// The most bins that are forecast at once.
 const HORIZON_BINS_MAX: u64 = 1 << 20;
@@ -26,6 +26,22 @@ const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "frid
 
 /// Everything that determines a forecast: the same value gives the same bytes. `ioweir forecast` builds it from its flags and
 /// from `--spec FILE`, and `ioweir show` prints it with every default.
+///
+/// # Examples
+/// ```
+/// use ioweir_background::forecast::ForecastSpec;
+/// use ioweir_lab::run::Silent;
+///
+/// let spec = ForecastSpec::parse("night.toml", r#"
+///     series = "vdi:1"
+///     bin = "1h"
+///     method = "naive-week"
+/// "#)?;
+/// let (document, series) = spec.run(&Silent)?;
+/// assert_eq!(series[0].bin_seconds, 3600);
+/// assert!(document.to_terminal(false).contains("naive-week"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ForecastSpec {
@@ -103,40 +119,13 @@ impl Default for ForecastSpec {
     }
 }
 
+ioweir_lab::spec_file!(
+    ForecastSpec,
+    &[("unknown field", "`ioweir show FILE` prints a forecast with every key there is")],
+    check
+);
+
 impl ForecastSpec {
-    /// Reads the spec from TOML; `file` is only for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position in the file.
-    ///
-    /// # Examples
-    /// ```
-    /// use ioweir_background::forecast::ForecastSpec;
-    /// use ioweir_lab::run::Silent;
-    ///
-    /// let spec = ForecastSpec::parse("night.toml", r#"
-    ///     series = "vdi:1"
-    ///     bin = "1h"
-    ///     method = "naive-week"
-    /// "#)?;
-    /// let (document, series) = spec.run(&Silent)?;
-    /// assert_eq!(series[0].bin_seconds, 3600);
-    /// assert!(document.to_terminal(false).contains("naive-week"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [("unknown field", "`ioweir show FILE` prints a forecast with every key there is")];
-        let spec: Self = spec::from_toml(file, text, &hints)?;
-        spec.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
-        Ok(spec)
-    }
-
-    /// Every key as TOML, which [`ForecastSpec::parse`] reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        spec::to_toml(self)
-    }
-
     /// Checks what can be checked without the series.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ioweir_config::{ByteRate, Complaint, Duration, Key, KeySet as _, Size, SpecError, keys};
+use ioweir_config::{ByteRate, Complaint, Duration, Key, KeySet as _, Size, keys};
 use ioweir_core::Nanos;
 use ioweir_core::background::{
     Bucket, Pool, Resource, SERVICES, SERVICES_COUNT, Service, ServiceSettings, Settings, Source, Watermark,
@@ -14,7 +14,6 @@ use crate::plan::{System, Terms};
 use crate::terms::{
     CoreTerms, ForecastTerms, PoolTerms, ServiceTerms, check_names, check_rate, per_mille, percentage, services,
 };
-use ioweir_lab::spec::{from_toml, to_toml};
 
 /// On a device, a background operation is a millisecond of its time: a second of a thousandth.
 const DEVICE_OPERATION: Nanos = Nanos::from_seconds(1);
@@ -125,23 +124,9 @@ const HEADROOM_PERCENT: f64 = 10.0;
 const EXPECTED_RATE: ByteRate = ByteRate(100_000_000);
 const HINTS: &[(&str, &str)] = &[("with a unit", "sizes and durations are text with a unit: \"40TiB\", \"1h\"")];
 
+ioweir_lab::spec_file!(GovernSpec, HINTS, check);
+
 impl GovernSpec {
-    /// Reads a spec's text; `file` is its name for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position of the first invalid key.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let spec: Self = from_toml(file, text, HINTS)?;
-        spec.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
-        Ok(spec)
-    }
-
-    /// Every key as TOML, which [`GovernSpec::parse`] reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        to_toml(self)
-    }
-
     /// The length of a bin.
     #[must_use]
     pub const fn bin(&self) -> Nanos {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ioweir_config::{Complaint, Duration, Key, KeySet as _, Size, SpecError, keys, shown};
+use ioweir_config::{Complaint, Duration, Key, KeySet as _, Size, keys, shown};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, SERVICES_COUNT, Service, ServiceRow, Source};
 
@@ -10,7 +10,6 @@ use super::system::{System, Terms};
 use crate::hours::open_bins;
 use crate::series::Kind;
 use crate::terms::{self, CoreTerms, ForecastTerms, PoolTerms, RATE_MAX, ServiceTerms, per_mille};
-use ioweir_lab::spec::from_toml;
 
 const CORES_MAX: u32 = 1 << 16;
 
@@ -112,23 +111,9 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     ]
 }
 
+ioweir_lab::spec_file!(Policy, HINTS, check);
+
 impl Policy {
-    /// Reads a policy file's text; `file` is its name for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position of the first invalid key.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let policy: Self = from_toml(file, text, HINTS)?;
-        policy.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
-        Ok(policy)
-    }
-
-    /// Every key as TOML, which [`Policy::parse`] reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        ioweir_lab::spec::to_toml(self)
-    }
-
     /// The length of a bin in seconds.
     #[must_use]
     pub const fn bin_seconds(&self) -> u32 {

@@ -18,7 +18,7 @@ use crate::forecast::Calendar;
 use crate::series::{SeriesOptions, read_inputs, series_of_trace};
 use ioweir_lab::document::{Document, Origin, Provenance, TraceMeta, quoted};
 use ioweir_lab::run::{Progress, RunError, sha256, unless_stopped};
-use ioweir_lab::spec::{self, Base, OneOrMore, read_options};
+use ioweir_lab::spec::{Base, OneOrMore, read_options};
 
 /// Everything that determines a plan: the same value gives the same bytes. `ioweir plan` builds it from its flags and from
 /// `--spec FILE`, and `ioweir show` prints it with every default.
@@ -45,30 +45,19 @@ pub struct PlanSpec {
     pub policy: Option<Base<Policy>>,
 }
 
+ioweir_lab::spec_file!(
+    PlanSpec,
+    &[
+        (
+            "unknown field",
+            "`ioweir show FILE` prints a plan with every key; `ioweir doc plan` lists those of its policy"
+        ),
+        ("with a unit", "sizes and durations are text with a unit: \"40TiB\", \"1h\""),
+    ],
+    check
+);
+
 impl PlanSpec {
-    /// Reads the spec from TOML; `file` is only for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position in the file. A policy in a file of its own is read when it is asked for.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [
-            (
-                "unknown field",
-                "`ioweir show FILE` prints a plan with every key; `ioweir doc plan` lists those of its policy",
-            ),
-            ("with a unit", "sizes and durations are text with a unit: \"40TiB\", \"1h\""),
-        ];
-        let spec: Self = spec::from_toml(file, text, &hints)?;
-        spec.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
-        Ok(spec)
-    }
-
-    /// Every key as TOML, which [`PlanSpec::parse`] reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        spec::to_toml(self)
-    }
-
     fn check(&self) -> Result<(), Complaint> {
         match &self.policy {
             Some(Base::Inline(policy)) => policy.check().map_err(|complaint| complaint.within("policy")),

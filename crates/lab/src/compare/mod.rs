@@ -29,7 +29,7 @@ pub use who::{OF, Who, check_of};
 use std::fmt;
 use std::str::FromStr;
 
-use ioweir_config::{Flag, FlagForm, SchedulerChoice, Size, SpecError, keys, shown};
+use ioweir_config::{Flag, FlagForm, SchedulerChoice, Size, keys, shown};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -112,25 +112,15 @@ fn named(names: &[&str]) -> Vec<SchedulerChoice> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
+crate::spec_file!(
+    Comparison,
+    &[
+        ("unknown field", "`ioweir show FILE` prints a comparison with every key there is"),
+        ("unknown load", "`ioweir doc load` explains them"),
+    ]
+);
+
 impl Comparison {
-    /// Reads a comparison from TOML; `file` is only for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position in the file.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [
-            ("unknown field", "`ioweir show FILE` prints a comparison with every key there is"),
-            ("unknown load", "`ioweir doc load` explains them"),
-        ];
-        spec::from_toml(file, text, &hints)
-    }
-
-    /// Every key as TOML, which `--spec` reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        spec::to_toml(self)
-    }
-
     /// The command that runs the comparison again: the settings that differ from the defaults, and those that a reader wants to see
     /// anyway.
     #[must_use]

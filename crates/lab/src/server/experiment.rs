@@ -1,6 +1,6 @@
 //! Experiments on servers: platforms under workloads, each under several schedules at shares of its peak load.
 
-use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys};
+use ioweir_config::{Complaint, Key, KeySet as _, keys};
 use ioweir_core::cores::SCHEDULES;
 use rayon::prelude::*;
 
@@ -11,7 +11,7 @@ use super::{
 use super::{Stationarity, peak, repeated, stationarity};
 use crate::experiment::ExperimentMeta;
 use crate::run::{Origin, Progress, RunError};
-use crate::spec::{OneOrMore, from_toml, to_toml};
+use crate::spec::OneOrMore;
 
 /// The highest load, as a share of the peak: ten times more than a server can do is no experiment.
 const LOAD_MAX: f64 = 10.0;
@@ -117,28 +117,14 @@ impl ServerRow {
     }
 }
 
+crate::spec_file!(ServerExperiment, HINTS, check);
+
 impl ServerExperiment {
     /// Whether a text describes an experiment on servers, and not one on classes and devices.
     #[must_use]
     pub fn is_described_by(text: &str) -> bool {
         let table = text.parse::<toml::Table>();
         table.is_ok_and(|table| table.get("server").is_some_and(toml::Value::is_array))
-    }
-
-    /// Reads an experiment from TOML; `file` is only for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the place in the file.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let experiment: Self = from_toml(file, text, HINTS)?;
-        experiment.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
-        Ok(experiment)
-    }
-
-    /// Every key as TOML, with its default if none was given; [`ServerExperiment::parse`] reads it back.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        to_toml(self)
     }
 
     /// Checks values and names. Files of platforms and workloads are read when the experiment is run.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, Size, SpecError, keys, shown};
+use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, Size, keys, shown};
 use ioweir_core::policy::POLICIES;
 use ioweir_trace::Event;
 
@@ -94,24 +94,14 @@ impl Default for AdviseSpec {
     }
 }
 
+ioweir_lab::spec_file!(
+    AdviseSpec,
+    &[("unknown field", "`ioweir show FILE` prints a spec of advice with every key there is")]
+);
+
 impl AdviseSpec {
     /// The budget and the rounds of a quick look.
     pub const QUICK: (u32, u32) = (100, 20);
-
-    /// Reads the spec from TOML; `file` is only for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position in the file.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [("unknown field", "`ioweir show FILE` prints a spec of advice with every key there is")];
-        spec::from_toml(file, text, &hints)
-    }
-
-    /// Every key as TOML, which [`AdviseSpec::parse`] reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        spec::to_toml(self)
-    }
 
     /// The schedulers to choose among, in an order that does not depend on that in which they were named.
     pub(super) fn candidates(&self) -> Vec<SchedulerChoice> {

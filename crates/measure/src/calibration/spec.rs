@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ioweir_config::{Size, SpecError};
+use ioweir_config::Size;
 use ioweir_device::SpindleSpeed;
 use ioweir_device::fit::Effort;
 use ioweir_trace::{Event, ReadOptions};
@@ -101,22 +101,12 @@ impl Default for CalibrationSpec {
     }
 }
 
+ioweir_lab::spec_file!(
+    CalibrationSpec,
+    &[("unknown field", "`ioweir show FILE` prints a calibration with every key there is")]
+);
+
 impl CalibrationSpec {
-    /// Reads the spec from TOML; `file` is only for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position in the file.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [("unknown field", "`ioweir show FILE` prints a calibration with every key there is")];
-        spec::from_toml(file, text, &hints)
-    }
-
-    /// Every key as TOML, which [`CalibrationSpec::parse`] reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        spec::to_toml(self)
-    }
-
     /// The kind of the device.
     pub(super) fn known_kind(&self) -> Result<Kind, RunError> {
         if !(1..=GENERATIONS_MAX).contains(&self.generations) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, SpecError, keys};
+use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, keys};
 use ioweir_device::{DeviceFile, Standing};
 
 use super::advice::Advice;
@@ -61,22 +61,12 @@ impl Default for ScorecardSpec {
     }
 }
 
+ioweir_lab::spec_file!(
+    ScorecardSpec,
+    &[("unknown field", "`ioweir show FILE` prints a scorecard with every key there is")]
+);
+
 impl ScorecardSpec {
-    /// Reads the spec from TOML; `file` is only for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position in the file.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [("unknown field", "`ioweir show FILE` prints a scorecard with every key there is")];
-        spec::from_toml(file, text, &hints)
-    }
-
-    /// Every key as TOML, which [`ScorecardSpec::parse`] reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        spec::to_toml(self)
-    }
-
     /// The command that makes the scorecard again.
     #[must_use]
     pub fn command(&self) -> String {

@@ -12,7 +12,7 @@ use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
 /// The largest limit on the number of clients.
-const CONNECTIONS_MAX: u32 = 4096;
+const CONNECTIONS_MAX: u32 = 16_384;
 
 /// Refuses a value outside its bounds; the last part of `key` names it.
 pub(super) fn within<T: PartialOrd + std::fmt::Display>(key: &str, value: T, min: T, max: T) -> Result<(), Complaint> {

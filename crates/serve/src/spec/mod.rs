@@ -87,10 +87,10 @@ keys! {
         socket_mode: Option<SocketMode> = absent,
         /// the group of these sockets, a name in /etc/group or a number; the server's own where absent
         socket_group: Option<String> = absent,
-        /// clients at once, those that still negotiate included, 1 to 4096; more are closed at once, but for one that
+        /// clients at once, those that still negotiate included, 1 to 16384; more are closed at once, but for one that
         /// comes while another has negotiated for more than a second, which is closed in its place
         connections_max: u32 = (64),
-        /// clients at once from one address, or of one user of this machine, 1 to 4096; if absent, only the limits of the server and the class hold
+        /// clients at once from one address, or of one user of this machine, 1 to 16384; if absent, only the limits of the server and the class hold
         connections_per_peer_max: Option<u32> = absent,
         /// how long a client may take until it has agreed on an export
         handshake_timeout: Duration = (Duration::from_seconds(10)),
@@ -269,7 +269,7 @@ keys! {
         /// "address:RANGE" and "anyone"; once one export says so, all have to. A certificate's names are its common name and its
         /// DNS names: one of them is enough, and each is compared letter by letter
         allow: Vec<Allowed> = (Vec::new()),
-        /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
+        /// clients of the class at once, 1 to 16384; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
         /// I/O priority of its requests, "realtime:0" to "realtime:7", "best-effort:0" to "best-effort:7" or "idle"; `mq-deadline`,
         /// `bfq` and `cfq` use it, alone or below an order of tenants; other schedulers refuse it. Where absent, they take
@@ -307,7 +307,7 @@ keys! {
         /// the common name, or a DNS name, of their certificates; one that bears the names of several tenants of the export is of
         /// the first of them in the file
         certificate: String = required,
-        /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
+        /// clients of the class at once, 1 to 16384; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
         /// I/O priority of its requests, as that of an export, which it takes the place of; the export's if absent
         priority: Option<IoPriority> = absent,

@@ -10,7 +10,7 @@ mod search;
 #[cfg(test)]
 pub(super) use search::OTHERS;
 
-use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, SpecError, keys};
+use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, keys};
 use ioweir_core::Nanos;
 use ioweir_device::{DeviceFile, Standing};
 
@@ -79,22 +79,12 @@ impl Default for QosSpec {
     }
 }
 
+ioweir_lab::spec_file!(
+    QosSpec,
+    &[("unknown field", "`ioweir show FILE` prints a search of io.cost.qos with every key there is")]
+);
+
 impl QosSpec {
-    /// Reads the spec from TOML; `file` is only for errors.
-    ///
-    /// # Errors
-    /// [`SpecError`] with the position in the file.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [("unknown field", "`ioweir show FILE` prints a search of io.cost.qos with every key there is")];
-        spec::from_toml(file, text, &hints)
-    }
-
-    /// Every key as TOML, which [`QosSpec::parse`] reads.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        spec::to_toml(self)
-    }
-
     /// The command that searches again.
     #[must_use]
     pub fn command(&self) -> String {

@@ -415,7 +415,7 @@ impl Sessions {
     /// The bytes that a class holds, and the number of its clients that wait until they may hold more.
     pub(super) fn room_of(&self, class: StreamId) -> (u64, u32) {
         let starved = self.starved.iter().filter_map(|&slot| self.connections.get(slot));
-        let waiting = starved.filter(|connection| connection.class == class).count() as u32; // 4096 clients at most
+        let waiting = starved.filter(|connection| connection.class == class).count() as u32; // connections_max is a u32
         (self.room.held_by(class), waiting)
     }
 
