@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod array;
+mod bank;
 pub mod calibration;
 mod check;
 mod disk;
@@ -35,6 +36,7 @@ use ioweir_config::{Complaint, Key, KeySet as _, SpecError};
 use serde::{Deserialize, Serialize};
 
 pub use array::{ArrayLayout, ArraySpec};
+pub use bank::{Bank, BankSpec};
 pub use calibration::{Calibration, DeviceFile};
 pub use disk::cache::{CacheSpec, ReadAhead, WriteCache};
 pub use disk::datasheet::DiskDatasheet;
@@ -269,6 +271,8 @@ macro_rules! models {
 models! {
     /// Equal drives behind one address space.
     Array(ArraySpec),
+    /// Disks with queues of their own, on which data lie at random.
+    Bank(BankSpec),
     /// A disk drive by its datasheet.
     DiskDatasheet(DiskDatasheet),
     /// A flash drive by its datasheet.
@@ -334,6 +338,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[disk_datasheet]", DiskDatasheet::keys()),
         ("[flash_datasheet]", FlashDatasheet::keys()),
         ("[array]", ArraySpec::keys()),
+        ("[bank]", BankSpec::keys()),
         ("[zoned]", ZonedSpec::keys()),
         ("[tiered]", TieredSpec::keys()),
         ("[tiered.fast]", TierSpec::keys()),

@@ -283,6 +283,18 @@ pub const PRESETS: &[Preset] = &[
         parameters: include_str!("presets/tiered.toml"),
     },
     Preset {
+        name: "bank",
+        title: "281 disks of a storage server, each with a queue of its own, as in the paper on request scheduling in WAFL",
+        year: None,
+        status: Status::Artificial,
+        sources: &[
+            "281 disks of 450 GB: mid-range in Table 1 of the paper; that data lie on them at random, and a flush writes to 16 of them: assumed",
+            "15,000 rpm, 2.5 ms until the sector comes round and 3.5 ms of seek in the mean: as a fixed and an exponential half (assumed); 8 us a \
+             KiB are 128 MB/s",
+        ],
+        parameters: include_str!("presets/bank.toml"),
+    },
+    Preset {
         name: "tiny",
         title: "one surface of 100 tracks of 100 sectors, for examples that one can follow by hand",
         year: None,

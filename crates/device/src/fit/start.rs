@@ -35,7 +35,7 @@ pub fn start(spec: &DeviceSpec, capacity: Option<Size>) -> Result<Option<DeviceS
         DeviceSpec::FlashDatasheet(sheet) => Some(DeviceSpec::Ssd(flash(sheet.expand()?, capacity))),
         DeviceSpec::Ssd(own) => Some(DeviceSpec::Ssd(flash(own.clone(), capacity))),
         DeviceSpec::Zoned(zoned) => start(&*zoned.drive.spec("zoned.drive")?, capacity)?,
-        DeviceSpec::Array(_) | DeviceSpec::Null(_) | DeviceSpec::Tiered(_) => None,
+        DeviceSpec::Array(_) | DeviceSpec::Bank(_) | DeviceSpec::Null(_) | DeviceSpec::Tiered(_) => None,
     })
 }
 

@@ -10,7 +10,7 @@
 //! requests. Every run checks the laws of queueing ([`Violation`]).
 
 mod check;
-mod disks;
+mod completions;
 mod document;
 mod engine;
 mod error;

@@ -1,6 +1,7 @@
 //! A server spec in the units of the event loop: nanoseconds, bytes, and probabilities in 2^32 parts.
 
 use ioweir_core::cores::Kind;
+use ioweir_device::BankSpec;
 
 use super::random::{Chance, Stream, Varying};
 use super::spec::{CostSpec, OperationKind, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
@@ -158,11 +159,7 @@ pub(super) struct Model {
     pub(super) requests: u32,
     pub(super) turns: TurnCosts,
     pub(super) network: u64,
-    pub(super) disks: u32,
-    pub(super) disk_access: u64,
-    pub(super) disk_random: u64,
-    pub(super) disk_kib: u64,
-    pub(super) disk_stripe: u32,
+    pub(super) disks: BankSpec,
     pub(super) flash: Option<Flash>,
     pub(super) read_buffers: u64,
     pub(super) nvram: u64,
@@ -200,7 +197,6 @@ impl Model {
             access: flash.access.nanos().0,
             kib: flash.per_kib.nanos().0,
         });
-        let disks = &platform.disks;
         let amplitude = costs.swing.amplitude_percent / 100.0;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time between arrivals")]
         let gap = |step: usize| {
@@ -225,11 +221,7 @@ impl Model {
                 serial: costs.serial.map(Serial::from),
             },
             network: costs.network.nanos().0,
-            disks: disks.count,
-            disk_access: disks.access.nanos().0,
-            disk_random: disks.access_random.nanos().0,
-            disk_kib: disks.per_kib.nanos().0,
-            disk_stripe: disks.stripe,
+            disks: platform.disks.bank(),
             flash,
             read_buffers: platform.read_buffers.0,
             nvram: log_bytes(platform, costs),

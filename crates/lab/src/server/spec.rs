@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use ioweir_config::{Duration, Size};
+use ioweir_device::BankSpec;
 
 /// A storage server's hardware: the content of a platform file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,14 @@ pub struct DiskSpec {
     pub per_kib: Duration,
     /// The number of disks that a flush operation writes to.
     pub stripe: u32,
+}
+
+impl DiskSpec {
+    /// The disks as a device; what they hold together means nothing here.
+    pub(super) fn bank(&self) -> BankSpec {
+        let Self { count, access, access_random, per_kib, stripe } = *self;
+        BankSpec { capacity: Size(u64::MAX), disks: count, access, access_random, per_kib, stripe }
+    }
 }
 
 /// A flash cache; its reads do not queue.

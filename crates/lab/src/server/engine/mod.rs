@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 
 use ioweir_core::cores::{Kind, Log, Source};
 use ioweir_core::{Nanos, Tag};
+use ioweir_device::Bank;
 
-use super::disks::{Completions, Disks};
+use super::completions::Completions;
 use super::laws::{End, Laws, Violation};
 use super::locks::Locks;
 use super::model::{Model, Phase};
@@ -96,7 +97,7 @@ struct Inside<'a> {
     numbers: u64,
     seed: u64,
     // Waits.
-    disks: Disks,
+    disks: Bank,
     disk_events: Completions,
     locks: Locks,
     regions: Regions,
@@ -136,7 +137,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             next_arrival: 0,
             numbers: 0,
             seed: seed ^ 0x005e_ed0f_5e12_7e57,
-            disks: Disks::new(model.disks, model.disk_access, model.disk_random, model.disk_kib),
+            disks: Bank::new(&model.disks),
             disk_events: Completions::new(model.requests as usize + model.flush_operations as usize),
             locks: Locks::new(model.objects, model.requests),
             regions: model.back_end.map_or(Regions::new(0, 0), |own| Regions::new(own.regions, own.within)),
@@ -193,7 +194,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             utilisation: busy.nanos() as f64 / span / f64::from(*workers),
             turn_share: busy.turn as f64 / span / f64::from(*workers),
             turns: busy.turns,
-            disk_utilisation: (server.disks.busy_nanos - start.disk_busy) as f64 / span / f64::from(*disks),
+            disk_utilisation: (server.disks.busy_nanos() - start.disk_busy) as f64 / span / f64::from(disks.disks),
             log_fill_max: server.log.filled_max as f64 / (*nvram).max(1) as f64,
             consistency_points: server.log.points,
             saturated: server.is_full,
@@ -208,7 +209,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         server.by_kind = Default::default();
         server.by_operation.fill(Responses::default());
         (server.restarts, server.returns, server.arrived) = ([0; 4], Returns::default(), 0);
-        Start { now: server.now, busy: self.pool.busy(), disk_busy: server.disks.busy_nanos }
+        Start { now: server.now, busy: self.pool.busy(), disk_busy: server.disks.busy_nanos() }
     }
 
     fn run_until(&mut self, end: u64) {
@@ -380,12 +381,13 @@ impl Inside<'_> {
                 }
             }
             Source::Background => {
-                self.disks.read(self.now, live.bytes, &mut stream, &self.exponential);
+                self.disk_read(live.bytes, &mut stream);
             }
             Source::Critical => {
                 let share = self.point_bytes / u64::from(self.model.flush_operations);
-                let done = self.disks.write(self.now, share, self.model.disk_stripe, &mut stream);
-                self.disk_events.push(done, FLUSH);
+                let first = stream.below(self.disks.disks());
+                let done = self.disks.write(Nanos(self.now), share, first).end;
+                self.disk_events.push(done.0, FLUSH);
             }
         }
     }

@@ -1,9 +1,11 @@
 //! Waits of requests for something other than a worker: disks, memory, or room in the log.
 
+use ioweir_core::Nanos;
 use ioweir_core::cores::{Kind, Source, Work};
 
 use super::super::model::{BLOCK_BYTES, Phase};
-use super::{BACK_END, FLUSH, Inside, NEVER, NOWHERE, REPLY};
+use super::super::random::Stream;
+use super::{BACK_END, FLUSH, Inside, Live, NEVER, NOWHERE, REPLY};
 use crate::sim::pool::{Discipline, WorkerPool};
 
 impl Inside<'_> {
@@ -27,12 +29,21 @@ impl Inside<'_> {
 
     /// The time at which the data of a request will be in memory.
     fn data_time(&mut self, slot: u32) -> u64 {
-        let live = &mut self.live[slot as usize];
-        let cached = self.model.flash.as_ref().filter(|flash| live.stream.happens(flash.hits));
-        match cached {
-            Some(flash) => self.now + flash.access + flash.kib * u64::from(live.bytes >> 10),
-            None => self.disks.read(self.now, live.bytes, &mut live.stream, &self.exponential),
-        }
+        let Live { bytes, mut stream, .. } = self.live[slot as usize];
+        let cached = self.model.flash.as_ref().filter(|flash| stream.happens(flash.hits));
+        let done = match cached {
+            Some(flash) => self.now + flash.access + flash.kib * u64::from(bytes >> 10),
+            None => self.disk_read(bytes, &mut stream),
+        };
+        self.live[slot as usize].stream = stream;
+        done
+    }
+
+    /// Reads from a random disk; returns when that is done.
+    pub(super) fn disk_read(&mut self, bytes: u32, stream: &mut Stream) -> u64 {
+        let random_nanos = self.exponential.draw(stream, self.model.disks.access_random.nanos().0);
+        let disk = stream.below(self.disks.disks());
+        self.disks.read(Nanos(self.now), u64::from(bytes), disk, random_nanos).end.0
     }
 
     /// Leaves a read of one block to the block layer, which answers the client itself. What it owes is bounded as the queues
