@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Explanation, Rule};
-use ioweir_core::{Dispatch, Nanos, Reason, Scheduler, StreamId, Tag};
+use ioweir_core::{Dispatch, Nanos, Operation, Reason, Scheduler, StreamId, Tag};
 
 use super::run::jobs;
 use super::spec::Experiment;
@@ -327,8 +327,8 @@ impl Story<'_> {
         self.charge(self.now);
         let until = self.dispatched.unwrap_or(self.now);
         let sent = self.tell_cores(&mut out, until).unwrap_or(arrival);
-        let is_logged = self.dispatched.is_none() && self.finished.is_some();
-        if !is_logged {
+        let has_device = self.dispatched.is_some() || self.finished.is_none();
+        if has_device {
             self.tell_waiting(&mut out, sent, until);
         }
         if until > sent {
@@ -355,11 +355,10 @@ impl Story<'_> {
                 let _ = writeln!(out, "  went to {device} at {dispatched}; the run ended before it was done");
             }
             (None, _, Some(finished)) => {
-                let _ = writeln!(
-                    out,
-                    "  done at {finished}, {} after it arrived, in the write log",
-                    format_nanos(finished.since(arrival))
-                );
+                let is_read = self.record.is_some_and(|record| record.operation == Operation::Read);
+                let place = if is_read { "from memory" } else { "in the write log" };
+                let span = format_nanos(finished.since(arrival));
+                let _ = writeln!(out, "  done at {finished}, {span} after it arrived, {place}");
             }
             (None, ..) => {
                 let _ = writeln!(out, "  the run ended before it went to the device");

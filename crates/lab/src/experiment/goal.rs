@@ -54,8 +54,7 @@ impl Experiment {
         Err(Complaint::expecting("of", error.problem, error.expected).hint(error.hint))
     }
 
-    /// Whether a class counts for the goal: background work, consistency points and the idle class only if they are
-    /// named.
+    /// Whether a class counts for the goal: the server's own work and the idle class only if they are named.
     fn counts(&self, class: &ClassSpec) -> bool {
         let is_idle = class.priority.is_some_and(|priority| priority.0.class() == PriorityClass::Idle);
         match self.of.as_deref() {
@@ -65,9 +64,9 @@ impl Experiment {
         }
     }
 
-    /// Whether nobody waits for the requests of a class: background work, and the writes of consistency points.
+    /// Whether nobody waits for the requests of a class: background work, the writes of consistency points, reads ahead.
     pub(super) fn is_own_work(&self, class: &ClassSpec) -> bool {
-        class.background.is_some() || self.is_of_log(class)
+        class.background.is_some() || self.is_of_server(class)
     }
 
     /// The decision of the gate on the models of the devices: the gravest of all. Devices are judged by what the traces of

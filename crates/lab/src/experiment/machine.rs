@@ -3,7 +3,10 @@
 use ioweir_core::{Nanos, SECTOR_BYTES};
 
 use super::parse::DEPTH_MAX;
-use super::spec::{BackgroundSpec, ClassSpec, DeviceChoice, DeviceGroupSpec, Experiment, LogSpec, Pace, Spacing};
+use super::spec::{
+    BackgroundSpec, ClassSpec, CoresSpec, DeviceChoice, DeviceGroupSpec, Experiment, LogSpec, Pace, ReadAheadSpec,
+    Spacing,
+};
 use ioweir_config::{Complaint, Duration, Ratio, SchedulerChoice, unknown};
 use ioweir_device::{DeviceSpec, ModelChoice};
 
@@ -93,10 +96,8 @@ impl Experiment {
         if let Some(serial) = self.cores.as_ref().and_then(|cores| cores.serial) {
             serial.check("cores.serial")?;
         }
-        match &self.log {
-            Some(log) => self.check_log(log),
-            None => Ok(()),
-        }
+        self.log.as_ref().map_or(Ok(()), |log| self.check_log(log))?;
+        self.read_ahead.as_ref().map_or(Ok(()), |ahead| self.check_read_ahead(ahead))
     }
 
     fn check_log(&self, log: &LogSpec) -> Result<(), Complaint> {
@@ -112,12 +113,8 @@ impl Experiment {
         if log.interval.nanos().0 == 0 {
             return Err(Complaint::expecting("log.interval", "is nothing", "a time above 0"));
         }
-        let Some(class) = self.log_class() else {
-            let names: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
-            let error = unknown("class", &log.class, &names, "points write as a [[class]] of this file");
-            return Err(Complaint::expecting("log.class", error.problem, error.expected).hint(error.hint));
-        };
-        let class = &self.classes[class];
+        let what = "points write as a [[class]] of this file";
+        let class = &self.classes[self.find_class("log.class", &log.class, what)?];
         if log.size.0 / 2 < class.size.0 || log.size.0 / 2 / class.size.0.max(1) > POINT_WRITES_MAX {
             let problem = format!("half of {} is not a number of writes of {}", log.size, class.size);
             return Err(Complaint::expecting(
@@ -129,20 +126,59 @@ impl Experiment {
         Ok(())
     }
 
+    fn check_read_ahead(&self, ahead: &ReadAheadSpec) -> Result<(), Complaint> {
+        if self.cores.is_none() {
+            let expected = "a table [cores], whose workers send it to its device";
+            return Err(Complaint::expecting("read_ahead", "there are no cores", expected));
+        }
+        let what = "the server reads ahead as a [[class]] of this file";
+        let class = &self.classes[self.find_class("read_ahead.class", &ahead.class, what)?];
+        let is_of_log = self.log.as_ref().is_some_and(|log| log.class == ahead.class);
+        if is_of_log {
+            let problem = "consistency points write as this class";
+            return Err(Complaint::expecting("read_ahead.class", problem, "a class of its own"));
+        }
+        let reads_on = |other: &ClassSpec| other.sequential > Ratio::ZERO || other.trace.is_some();
+        if !self.classes.iter().any(|other| reads_on(other) && self.is_read_ahead(other, class)) {
+            let problem = format!("no class reads sequentially on the device of `{}`", class.name);
+            let expected = "a class with sequential above 0, or with a trace, on the same device";
+            return Err(Complaint::expecting("read_ahead.class", problem, expected));
+        }
+        Ok(())
+    }
+
+    /// The number of the class of this name.
+    fn find_class(&self, key: &str, name: &str, what: &'static str) -> Result<usize, Complaint> {
+        self.classes.iter().position(|class| class.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
+            let error = unknown("class", name, &names, what);
+            Complaint::expecting(key, error.problem, error.expected).hint(error.hint)
+        })
+    }
+
     /// The write log, and the class as which its points write, with its number.
     pub(crate) fn log_parts(&self) -> Option<(&LogSpec, usize, &ClassSpec)> {
-        let number = self.log_class()?;
-        Some((self.log.as_ref()?, number, &self.classes[number]))
+        let log = self.log.as_ref()?;
+        let number = self.classes.iter().position(|class| class.name == log.class)?;
+        Some((log, number, &self.classes[number]))
     }
 
-    /// The class as which consistency points write.
-    fn log_class(&self) -> Option<usize> {
-        self.classes.iter().position(|class| self.is_of_log(class))
+    /// The read-ahead, and the class as which the server reads ahead, with its number.
+    pub(crate) fn read_ahead_parts(&self) -> Option<(&ReadAheadSpec, usize, &ClassSpec)> {
+        let ahead = self.read_ahead.as_ref()?;
+        let number = self.classes.iter().position(|class| class.name == ahead.class)?;
+        Some((ahead, number, &self.classes[number]))
     }
 
-    /// Whether consistency points write as this class.
-    pub(super) fn is_of_log(&self, class: &ClassSpec) -> bool {
-        self.log.as_ref().is_some_and(|log| log.class == class.name)
+    /// Whether the server reads ahead of the reads of a class, as another class.
+    pub(crate) fn is_read_ahead(&self, class: &ClassSpec, ahead: &ClassSpec) -> bool {
+        !self.is_own_work(class) && self.group_of(class) == self.group_of(ahead)
+    }
+
+    /// Whether the server itself sends the requests of this class: consistency points, or reads ahead.
+    pub(super) fn is_of_server(&self, class: &ClassSpec) -> bool {
+        let names = [self.log.as_ref().map(|log| &log.class), self.read_ahead.as_ref().map(|ahead| &ahead.class)];
+        names.contains(&Some(&class.name))
     }
 
     /// Checks where a class goes; a background class gets a client for each device.
@@ -169,8 +205,11 @@ impl Experiment {
             let problem = "only the schedule of cores knows deadlines, and there is no [cores]";
             return Err(Complaint::expecting(key("deadline"), problem, "the key left out, or a table [cores]"));
         }
-        if self.is_of_log(class) {
-            class.check_points(&key)?;
+        if let Some(misses) = class.misses {
+            class.check_misses(misses, self.cores.as_ref(), &key)?;
+        }
+        if self.is_of_server(class) {
+            class.check_of_server(self.read_ahead.as_ref(), &key)?;
         }
         let group = self.device_groups()[self.group_of(class)];
         let count = group.count;
@@ -210,14 +249,45 @@ impl DeviceGroupSpec {
 impl LogSpec {
     /// The processor time of a write of a consistency point.
     pub(crate) fn write_time(&self, class: &ClassSpec) -> Nanos {
-        let data = u128::from(class.size.0) * u128::from(self.per_kib.nanos().0) / 1024;
-        self.base.nanos().after(Nanos(u64::try_from(data).unwrap_or(u64::MAX)))
+        work_time(self.base, self.per_kib, class)
     }
 }
 
+impl ReadAheadSpec {
+    /// The processor time of a read ahead.
+    pub(crate) fn read_time(&self, class: &ClassSpec) -> Nanos {
+        work_time(self.base, self.per_kib, class)
+    }
+}
+
+/// The processor time of a request of a class.
+fn work_time(base: Duration, per_kib: Duration, class: &ClassSpec) -> Nanos {
+    let data = u128::from(class.size.0) * u128::from(per_kib.nanos().0) / 1024;
+    base.nanos().after(Nanos(u64::try_from(data).unwrap_or(u64::MAX)))
+}
+
 impl ClassSpec {
-    /// Refuses keys that mean nothing for the writes of consistency points.
-    fn check_points(&self, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
+    fn check_misses(
+        &self,
+        misses: Ratio,
+        cores: Option<&CoresSpec>,
+        key: &dyn Fn(&str) -> String,
+    ) -> Result<(), Complaint> {
+        let takes_time = |cores: &CoresSpec| cores.read.nanos().0 + cores.completion.nanos().0 > 0;
+        if !cores.is_some_and(takes_time) {
+            let expected = "a table [cores] with read or completion above 0, since nothing else takes time";
+            return Err(Complaint::expecting(key("misses"), "reads would be answered at once", expected));
+        }
+        if self.background.is_some() && misses < Ratio::ONE {
+            let problem = "background work is done on its device";
+            return Err(Complaint::expecting(key("misses"), problem, "the key left out"));
+        }
+        Ok(())
+    }
+
+    /// Refuses keys that mean nothing for requests of the server itself.
+    fn check_of_server(&self, ahead: Option<&ReadAheadSpec>, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
+        let is_ahead = ahead.is_some_and(|ahead| ahead.class == self.name);
         let given = [
             ("clients", self.clients != 1),
             ("refuse_at_limit", self.refuse_at_limit),
@@ -227,6 +297,8 @@ impl ClassSpec {
             ("arrivals", self.arrivals != Spacing::Poisson),
             ("read_ratio", self.read_ratio != Ratio::ONE),
             ("sequential", self.sequential != Ratio::ZERO),
+            ("misses", self.misses.is_some()),
+            ("region", is_ahead && self.region.is_some()),
             ("deadline", self.deadline.is_some()),
             ("background", self.background.is_some()),
             ("from", self.from != Duration::default()),
@@ -235,7 +307,10 @@ impl ClassSpec {
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((name, _)) => {
-                let problem = "consistency points write as this class, and the log says when and what";
+                let problem = match is_ahead {
+                    true => "the server reads ahead as this class, and others' reads say when and where",
+                    false => "consistency points write as this class, and the log says when and what",
+                };
                 Err(Complaint::expecting(key(name), problem, "the key left out"))
             }
             None => Ok(()),

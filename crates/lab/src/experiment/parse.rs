@@ -206,7 +206,7 @@ impl Experiment {
                 let error = unknown("group", group, &names, "a group is a [[group]] with a name");
                 return Err(Complaint::expecting(key("group"), error.problem, error.expected).hint(error.hint));
             }
-            class.check(&key, draws_hits, self.is_of_log(class))?;
+            class.check(&key, draws_hits, self.is_of_server(class))?;
             if class.from >= self.duration {
                 let problem =
                     format!("the clients would come at {}, and the run ends at {}", class.from, self.duration);
@@ -294,8 +294,8 @@ impl Experiment {
 }
 
 impl ClassSpec {
-    fn check(&self, key: &dyn Fn(&str) -> String, draws_hits: bool, is_of_log: bool) -> Result<(), Complaint> {
-        let ways = [self.backlog.is_some(), self.rate.is_some(), self.trace.is_some(), is_of_log];
+    fn check(&self, key: &dyn Fn(&str) -> String, draws_hits: bool, is_of_server: bool) -> Result<(), Complaint> {
+        let ways = [self.backlog.is_some(), self.rate.is_some(), self.trace.is_some(), is_of_server];
         if ways.iter().filter(|way| **way).count() != 1 {
             let expected = "one of backlog (a closed loop), rate (an open loop) and trace";
             return Err(Complaint::expecting(

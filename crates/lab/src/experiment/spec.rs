@@ -55,6 +55,8 @@ keys! {
         /// the write log of the server, beside [cores]: a write of the foreground is answered once it is in the log, and
         /// consistency points write the log to its devices
         log: Option<LogSpec> = absent,
+        /// reads ahead of classes that read on, beside [cores]
+        read_ahead: Option<ReadAheadSpec> = absent,
         /// whether figures by stream are kept: a client each, or a process of a trace whose streams the scheduler sees
         by_stream: Option<bool> = absent,
         /// whether requests of traces past the end of their device are folded onto it: addresses begin anew at its end
@@ -140,6 +142,22 @@ keys! {
 }
 
 keys! {
+    /// Reads ahead of clients that read on. When a read that continues its client's last one comes to a multiple of the size of the
+    /// class's requests, as much from there on is read from the same device, and answered to nobody. Which reads find
+    /// their data in memory is given by their class's `misses` all the same.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ReadAheadSpec {
+        /// the class as which the server reads ahead of all classes on the same device, with its share, its priority and the size of a
+        /// read; it has no requests of its own
+        class: String = required,
+        /// processor time of a read ahead before it goes to its device
+        base: Duration = (Duration::default()),
+        /// processor time of each KiB of it
+        per_kib: Duration = (Duration::default()),
+    }
+}
+
+keys! {
     /// Background work: requests that may wait, as long as their debt is paid in time.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BackgroundSpec {
@@ -205,6 +223,8 @@ keys! {
         region: Option<Extent> = absent,
         /// share of requests that hit the fast tier, on a tiered array that draws it
         hit_ratio: Option<Ratio> = absent,
+        /// share of reads whose data are not in memory: the others are answered by [cores] without their device; 1 if absent
+        misses: Option<Ratio> = absent,
         /// the time after its arrival by which a request should be answered: the cores' schedule puts it before those without, and
         /// those with later ones, if it knows deadlines
         deadline: Option<Duration> = absent,
@@ -255,6 +275,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[[device]]", DeviceGroupSpec::keys()),
         ("[cores]", CoresSpec::keys()),
         ("[log]", LogSpec::keys()),
+        ("[read_ahead]", ReadAheadSpec::keys()),
         ("[[group]]", GroupSpec::keys()),
         ("[[expect]]", Expectation::keys()),
     ]

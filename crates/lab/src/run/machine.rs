@@ -9,7 +9,8 @@ use super::{Job, Progress, RunError};
 use crate::experiment::{ClassArrivals, DeviceGroup, Experiment, Place, limits, with_places};
 use crate::sim::{
     Clients, Collector, CoreCosts, CoresOutcome, DeviceOutcome, Ended, Machine, MachineCores, MachineDevice,
-    MachineEnded, MachineLog, Observer, Outcome, Route, Serial, Simulation, TurnCosts, Window, run_machine,
+    MachineEnded, MachineLog, MachineMemory, Observer, Outcome, ReadAhead, Route, Serial, Simulation, TurnCosts,
+    Window, run_machine,
 };
 use ioweir_config::SchedulerChoice;
 use ioweir_device::Device;
@@ -54,7 +55,7 @@ impl Job {
         let mut collector = Collector::new(self.window, clients.clone(), 0);
         let until = if drains { Nanos::NEVER } else { self.window.to };
         let machine = Machine {
-            cores: cores(experiment, self.seed, log(experiment, &clients, &places))?,
+            cores: cores(experiment, self.seed, &clients, &places)?,
             devices: parts.iter_mut().map(|part| part.machine_device(until)).collect(),
             routes: places.iter().map(|place| place.route.clone()).collect(),
             is_background: experiment.classes.iter().map(|class| class.background.is_some()).collect(),
@@ -122,7 +123,7 @@ impl Job {
             depth: experiment.depth,
             seed: self.seed,
             point: self.point.clone(),
-            requests_simulated: arrivals.sent() - unfinished + ended.log.map_or(0, |log| log.writes),
+            requests_simulated: arrivals.sent() - unfinished + ended.own_requests,
             span: if outcome.span == Nanos::NEVER { completion } else { outcome.span },
             completion,
             reservations_behind,
@@ -168,7 +169,12 @@ fn place(group: &DeviceGroup<'_>, first: usize, parts: &[Part]) -> Place {
     Place { route: Route { devices, stripe_bytes }, bytes: whole.saturating_mul(count) }
 }
 
-fn cores(experiment: &Experiment, seed: u64, log: Option<MachineLog>) -> Result<Option<MachineCores>, RunError> {
+fn cores(
+    experiment: &Experiment,
+    seed: u64,
+    clients: &Clients,
+    places: &[Place],
+) -> Result<Option<MachineCores>, RunError> {
     let Some(cores) = &experiment.cores else { return Ok(None) };
     let limits = CoresLimits { requests: CORE_REQUESTS, workers: cores.workers, cores: cores.workers, seed };
     let schedule = cores.schedule.row.schedule(&cores.schedule.settings);
@@ -180,6 +186,7 @@ fn cores(experiment: &Experiment, seed: u64, log: Option<MachineLog>) -> Result<
         kibibyte: cores.per_kib.nanos(),
         completion: cores.completion.nanos(),
         point: experiment.log_parts().map_or(Nanos::ZERO, |(log, _, class)| log.write_time(class)),
+        ahead: experiment.read_ahead_parts().map_or(Nanos::ZERO, |(ahead, _, class)| ahead.read_time(class)),
         turns: TurnCosts {
             each: 0,
             switch: cores.turn.nanos().0,
@@ -187,7 +194,15 @@ fn cores(experiment: &Experiment, seed: u64, log: Option<MachineLog>) -> Result<
             serial: cores.serial.map(Serial::from),
         },
     };
-    Ok(Some(MachineCores { scheduler, workers: cores.workers, costs, log }))
+    let misses = experiment.classes.iter().map(|class| class.misses).collect();
+    Ok(Some(MachineCores {
+        scheduler,
+        workers: cores.workers,
+        costs,
+        log: log(experiment, clients, places),
+        memory: MachineMemory::new(misses, clients.count(), seed),
+        read_ahead: read_ahead(experiment, clients, places),
+    }))
 }
 
 /// The write log of an experiment that was checked.
@@ -203,5 +218,17 @@ fn log(experiment: &Experiment, clients: &Clients, places: &[Place]) -> Option<M
         write_bytes: class.size.0,
         first_byte,
         places: count,
+    })
+}
+
+/// The read-ahead of an experiment that was checked.
+fn read_ahead(experiment: &Experiment, clients: &Clients, places: &[Place]) -> Option<ReadAhead> {
+    let (_, number, class) = experiment.read_ahead_parts()?;
+    Some(ReadAhead {
+        stream: StreamId(clients.of_class(number).start),
+        priority: class.priority.map_or(Priority::NONE, |priority| priority.0),
+        bytes: class.size.0,
+        end_byte: places[number].bytes,
+        is_ahead_of: experiment.classes.iter().map(|other| experiment.is_read_ahead(other, class)).collect(),
     })
 }

@@ -24,6 +24,8 @@ pub struct CoreCosts {
     pub completion: Nanos,
     /// Of a write of a consistency point.
     pub point: Nanos,
+    /// Of a read ahead.
+    pub ahead: Nanos,
     /// Of a worker, beside its requests.
     pub turns: TurnCosts,
 }
@@ -78,8 +80,19 @@ pub(super) enum Way {
     ToLog,
     /// In the write log, or with nothing to put there.
     Logged,
+    /// A read that finds its data in memory, from which it is answered.
+    Memory,
     /// A write of a consistency point, which is done when its device has completed it.
     Point,
+    /// A read ahead, which is done when its device has completed it.
+    Ahead,
+}
+
+impl Way {
+    /// Whether the server itself sends the request, and no client waits for it.
+    pub(super) fn is_of_server(self) -> bool {
+        matches!(self, Self::Point | Self::Ahead)
+    }
 }
 
 /// A request that leaves the cores, by its number in the caller's table.
@@ -165,10 +178,11 @@ impl Workers {
         let costs = &self.desk.costs;
         let (left, after) = match way {
             Way::Device => (costs.before(record), costs.after(record)),
-            Way::ToLog | Way::Logged => (costs.before(record).after(costs.completion), Nanos::ZERO),
+            Way::ToLog | Way::Logged | Way::Memory => (costs.before(record).after(costs.after(record)), Nanos::ZERO),
             Way::Point => (costs.point, Nanos::ZERO),
+            Way::Ahead => (costs.ahead, Nanos::ZERO),
         };
-        let is_answer = matches!(way, Way::ToLog | Way::Logged);
+        let is_answer = matches!(way, Way::ToLog | Way::Logged | Way::Memory);
         *work = CoreWork { tag: None, left, after, ready: now, is_answer };
         let (pool, mut at_desk) = self.at_desk(now, table);
         at_desk.submit(pool, request);

@@ -128,8 +128,6 @@ pub(super) struct Points {
     unsent: u32,
     /// The place of the next write.
     place: u64,
-    /// Writes of points in the machine.
-    live: u64,
     completed: u64,
 }
 
@@ -144,7 +142,6 @@ impl Points {
             is_late: false,
             unsent: 0,
             place: 0,
-            live: 0,
             completed: 0,
         }
     }
@@ -216,7 +213,6 @@ impl Points {
     /// The next write of the running point.
     pub(super) fn next_write(&mut self, now: Nanos) -> Option<Record> {
         self.unsent = self.unsent.checked_sub(1)?;
-        self.live += 1;
         let MachineLog { stream, priority, write_bytes, first_byte, places, .. } = self.spec;
         let offset_bytes = first_byte + self.place * write_bytes;
         self.place = (self.place + 1) % places;
@@ -235,7 +231,6 @@ impl Points {
 
     /// A device has completed a write of the running point. After the last one, returns the requests that may try again.
     pub(super) fn write_done(&mut self, now: Nanos) -> VecDeque<u32> {
-        self.live -= 1;
         self.completed += 1;
         if !self.log.operation_done() {
             return VecDeque::new();
@@ -244,11 +239,6 @@ impl Points {
             self.begin(now);
         }
         std::mem::take(&mut self.waiting)
-    }
-
-    /// Writes of points in the machine.
-    pub(super) fn live(&self) -> u64 {
-        self.live
     }
 
     pub(super) fn ended(&self) -> LogEnded {
@@ -299,6 +289,6 @@ mod tests {
         points.unsent = 4;
         let places: Vec<u64> =
             std::iter::from_fn(|| points.next_write(Nanos::ZERO)).map(|write| write.offset_bytes).collect();
-        assert_eq!((places, points.live()), (vec![0, 100, 200, 0], 4));
+        assert_eq!(places, [0, 100, 200, 0]);
     }
 }

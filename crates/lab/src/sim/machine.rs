@@ -16,8 +16,8 @@ use super::engine::Engine;
 use super::log::{LogEnded, MachineLog, Points};
 use super::watch::Watch;
 use super::{
-    Arrivals, Clients, Collector, CoreCosts, Ended, Failure, Finished, LayerTimes, Observer, Route, Simulation, Site,
-    Sites, Waits,
+    Arrivals, Clients, Collector, CoreCosts, Ended, Failure, Finished, LayerTimes, MachineMemory, Observer, ReadAhead,
+    Route, Simulation, Site, Sites, Waits,
 };
 
 pub struct MachineDevice<'a> {
@@ -35,6 +35,8 @@ pub struct MachineCores {
     /// Processor time of requests.
     pub costs: CoreCosts,
     pub log: Option<MachineLog>,
+    pub memory: Option<MachineMemory>,
+    pub read_ahead: Option<ReadAhead>,
 }
 
 /// The inputs of a machine's run, apart from the arrivals.
@@ -67,6 +69,8 @@ pub struct MachineEnded {
     /// Time that workers were busy, all together.
     pub cores_busy: Nanos,
     pub log: Option<LogEnded>,
+    /// Writes of consistency points, and reads ahead, that devices have completed.
+    pub own_requests: u64,
 }
 
 /// A request in the machine.
@@ -90,6 +94,11 @@ struct Table {
     is_background: Vec<bool>,
     deadlines: Vec<Option<Nanos>>,
     log: Option<Points>,
+    memory: Option<MachineMemory>,
+    read_ahead: Option<ReadAhead>,
+    /// Requests of the server itself that are in the machine: writes of consistency points, and reads ahead.
+    own_live: u64,
+    own_completed: u64,
     /// Where the last request of each client ended.
     ends: Vec<u64>,
 }
@@ -121,6 +130,7 @@ impl CoreRequests for Table {
         let (bytes, sequential) = (u32::try_from(record.length_bytes).unwrap_or(u32::MAX), *is_sequential);
         let source = match *way {
             Way::Point => Source::Critical,
+            Way::Ahead => Source::Background,
             _ if self.is_background(request) => Source::Background,
             _ => Source::Client,
         };
@@ -245,8 +255,11 @@ pub fn run_machine<O: Observer<Policy>>(
         let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
         engines.push(Engine::new(simulation, &mut *collector, watch));
     }
-    let (workers, log) =
-        cores.map(|cores| (Workers::new(cores.scheduler, cores.workers, cores.costs), cores.log)).unzip();
+    let (mut workers, mut log, mut memory, mut read_ahead) = (None, None, None, None);
+    if let Some(cores) = cores {
+        workers = Some(Workers::new(cores.scheduler, cores.workers, cores.costs));
+        (log, memory, read_ahead) = (cores.log.map(Points::new), cores.memory, cores.read_ahead);
+    }
     let mut run = Run {
         devices: Devices {
             engines,
@@ -260,7 +273,11 @@ pub fn run_machine<O: Observer<Policy>>(
             requests: Slab::new(0, || unreachable!("it begins empty")),
             is_background,
             deadlines,
-            log: log.flatten().map(Points::new),
+            log,
+            memory,
+            read_ahead,
+            own_live: 0,
+            own_completed: 0,
             ends: vec![u64::MAX; clients.count()],
         },
         by_class: vec![LayerTimes::default(); routes.len()],
@@ -407,25 +424,53 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     }
 
     fn arrive(&mut self, record: Record, arrival: Nanos, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
-        let is_background = || self.table.is_background[self.clients.class(self.clients.client(record.stream))];
-        let is_logged = self.table.log.as_ref().is_some_and(|log| log.takes(&record) && !is_background());
-        self.enter(record, arrival, if is_logged { Way::ToLog } else { Way::Device }, arrivals)
+        let way = self.way(&record);
+        let is_sequential = self.enter(record, arrival, way, arrivals)?;
+        if is_sequential && let Some(read_ahead) = &self.table.read_ahead {
+            let class = self.clients.class(self.clients.client(record.stream));
+            if let Some(record) = read_ahead.follow(self.now, class, &record) {
+                self.enter(record, self.now, Way::Ahead, arrivals)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Takes a request of a client or of a consistency point into the machine.
+    /// The way of a client's request.
+    fn way(&mut self, record: &Record) -> Way {
+        let Table { log, memory, is_background, .. } = &mut self.table;
+        let client = || self.clients.client(record.stream);
+        let class = || self.clients.class(client());
+        if let Some(log) = log
+            && log.takes(record)
+            && !is_background[class()]
+        {
+            return Way::ToLog;
+        }
+        if let Some(memory) = memory
+            && record.operation == Operation::Read
+            && memory.holds(class(), client())
+        {
+            return Way::Memory;
+        }
+        Way::Device
+    }
+
+    /// Takes a request of a client or of the server itself into the machine; returns whether it continues its client's last one.
     fn enter(
         &mut self,
         record: Record,
         arrival: Nanos,
         way: Way,
         arrivals: &mut impl Arrivals<Policy>,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let client = self.clients.client(record.stream);
         let class = self.clients.class(client);
         let end = record.offset_bytes.saturating_add(record.length_bytes);
-        let is_sequential = std::mem::replace(&mut self.table.ends[client], end) == record.offset_bytes;
+        let continues = std::mem::replace(&mut self.table.ends[client], end) == record.offset_bytes;
+        let is_sequential = continues || way == Way::Ahead;
         let number = self.arrived;
         self.arrived += 1;
+        self.table.own_live += u64::from(way.is_of_server());
         if O::WATCHES {
             self.observer.borrow_mut().arrived(number, &record, arrival);
         }
@@ -445,10 +490,10 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 // A record that was read late has waited for its turn since it arrived.
                 self.table.requests[request].times.core_waited(self.now.since(arrival).0);
                 workers.arrive(self.now, request, &mut self.table);
-                Ok(())
             }
-            None => self.send(request, arrivals),
+            None => self.send(request, arrivals)?,
         }
+        Ok(is_sequential)
     }
 
     /// Sends a request to its device.
@@ -492,15 +537,19 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             self.by_class[class as usize].add(&times);
         }
         if O::WATCHES {
-            if way == Way::Logged {
-                self.observer.borrow_mut().logged(number);
+            if matches!(way, Way::Logged | Way::Memory) {
+                self.observer.borrow_mut().without_device(number);
             }
             self.observer.borrow_mut().answered(number, self.now, &times);
             self.observer.borrow_mut().finished(number, self.now);
         }
-        match way {
-            Way::Point => self.point_written(),
-            _ => arrivals.completed(stream, self.now),
+        if !way.is_of_server() {
+            return arrivals.completed(stream, self.now);
+        }
+        self.table.own_live -= 1;
+        self.table.own_completed += 1;
+        if way == Way::Point {
+            self.point_written();
         }
     }
 
@@ -519,13 +568,14 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             all: Ended {
                 completion: self.end,
                 skipped: devices.iter().map(|ended| ended.skipped).sum(),
-                unfinished: u64::from(self.table.requests.len()) - self.table.log.as_ref().map_or(0, Points::live),
+                unfinished: u64::from(self.table.requests.len()) - self.table.own_live,
                 reservations_behind: behind,
             },
             devices,
             by_class: self.by_class.clone(),
             cores_busy: self.workers.as_ref().map_or(Nanos::ZERO, Workers::busy),
             log: self.table.log.as_ref().map(Points::ended),
+            own_requests: self.table.own_completed,
         }
     }
 }

@@ -19,6 +19,7 @@ mod layers;
 mod load;
 pub(crate) mod log;
 mod machine;
+mod memory;
 pub mod numbers;
 mod observe;
 mod outcome;
@@ -46,6 +47,7 @@ pub use layers::{Layer, LayerTimes, TIME_PARTS, TimePart};
 pub use load::{Load, LoadError};
 pub use log::{LogEnded, MachineLog};
 pub use machine::{Machine, MachineCores, MachineDevice, MachineEnded, run_machine};
+pub use memory::{MachineMemory, ReadAhead};
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
     Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step,

@@ -29,8 +29,8 @@ pub trait Observer<S> {
     fn completed(&mut self, _now: Nanos, _dispatch: &Dispatch) {}
     /// The scheduler has refused a sub-request of it, its client being at its limit; with the last one the record ends.
     fn refused(&mut self, _number: u64, _sectors: u32, _last: bool, _now: Nanos) {}
-    /// The record is in the write log of a machine, from which it is answered; it goes to no device.
-    fn logged(&mut self, _number: u64) {}
+    /// A machine answers the record from its write log or from its memory; it goes to no device.
+    fn without_device(&mut self, _number: u64) {}
     /// A machine has answered the record, which took this time by layer. A call to [`Self::finished`] follows.
     fn answered(&mut self, _number: u64, _now: Nanos, _times: &LayerTimes) {}
     /// The record is done.
@@ -215,13 +215,10 @@ impl<S> Observer<S> for Checker {
         }
     }
 
-    fn logged(&mut self, number: u64) {
+    fn without_device(&mut self, number: u64) {
         let sectors = self.unserved_sectors.insert(number, 0);
-        assert_eq!(
-            sectors,
-            Some(super::records::sectors_of(&self.live[&number])),
-            "no device has served a logged record"
-        );
+        let whole = super::records::sectors_of(&self.live[&number]);
+        assert_eq!(sectors, Some(whole), "no device has served any of it");
     }
 
     fn answered(&mut self, number: u64, now: Nanos, times: &LayerTimes) {

@@ -6,11 +6,11 @@ use ioweir_lab::sim::{Checker, Outcome};
 
 use crate::experiment::schedulers;
 
-fn parse(text: &str) -> Experiment {
+pub(crate) fn parse(text: &str) -> Experiment {
     Experiment::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn outcome(text: &str) -> Outcome {
+pub(crate) fn outcome(text: &str) -> Outcome {
     let origin = Origin { version: "test".into(), commit: "test".into(), command: "test".into() };
     run(&parse(text), &origin, &Silent).expect("it runs").summaries[0].cells[0].clone()
 }

@@ -14,6 +14,7 @@ mod external;
 mod generate;
 mod log;
 mod machine;
+mod memory;
 mod one_run;
 #[path = "../shared/sample.rs"]
 mod sample;
