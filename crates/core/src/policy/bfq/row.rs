@@ -59,7 +59,8 @@ While two cgroups are busy, the device idles for a queue that ran dry, so that s
 fast does more with `slice-idle=0s`, which gives shares up. A process outside of any cgroup weighs 40, or ten for each level \
 of its priority from 80 to 10. Simplified: a cgroup's process is one queue, in which its asynchronous requests are, too; a weight \
 that changes, or is divided otherwise, holds from a queue's next turn; raising does not reach beyond a cgroup, and priorities count \
-outside of cgroups only, since a cgroup is best-effort.",
+outside of cgroups only, since a cgroup is best-effort. Left out: since 5.17 the kernel divides the queue's `nr_requests` by weight, too, so \
+that where it is small (twice the device's depth by default), a cgroup has fewer requests queued than it has outstanding.",
     bound: BOUND,
     reads: Reads::WEIGHT,
     linux: None,

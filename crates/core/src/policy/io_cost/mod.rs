@@ -50,7 +50,7 @@ of half a period. Metadata goes at once, and is a debt that its client's other r
 coefficients, latencies or bounds, a drive whose rate stays at 500 % for 10 s gets the values of a fast one, and back at 10 %. Groups have \
 weights among clients and groups. In a pair, depth and `window` together are the tags that requests wait for. Simplified: every request waits by itself, as of a thread with one request; the price of a request that the \
 elevator merges is that of a whole one; the kernel's delay of tasks whose group has a large debt holds their next metadata instead; one counter where the \
-kernel has one for each processor; timers for single clients fire exactly; swap and writeback are not told apart. Limits and reservations have no effect.",
+kernel has one for each processor; timers for single clients fire exactly; the processor's time for all this is not counted; swap and writeback are not told apart. Limits and reservations have no effect.",
     bound: Bound {
         doc: "a request waits for those of its client that came before it, and itself, at their cost over the client's part at the lowest \
 rate, `min`; then for those that were let go before it",
