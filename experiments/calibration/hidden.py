@@ -1,5 +1,7 @@
 """Devices whose parameters are drawn, for experiments that hide them behind their response times."""
 
+import copy
+import json
 import random
 import subprocess
 import sys
@@ -137,3 +139,33 @@ def program(*arguments: str, cwd: str) -> str:
     if done.returncode:
         sys.exit(f"ioweir {' '.join(arguments)}: {done.stderr}")
     return done.stdout
+
+
+def written(device: dict, name: str = "") -> str:
+    """A device of nested tables as TOML."""
+    own = [f"{key} = {json.dumps(value)}" for key, value in device.items() if not isinstance(value, dict)]
+    inner = [written(value, f"{name}.{key}" if name else key) for key, value in device.items() if isinstance(value, dict)]
+    return "\n".join([f"[{name}]" if name and own else "", *own, *inner])
+
+
+def members(own: dict) -> list[str]:
+    """The devices that a calibration holds to explain its measurement nearly as well as the best, which is the first."""
+    device = {key: value for key, value in own.items() if key != "calibration"}
+    # Defaults that are written out for the best device, and follow another value in the others.
+    disk, flash = device.get("hdd", {}), device.get("ssd", {})
+    for table, key, default in [(disk.get("cache", {}), "read_ahead_most", "segment_size"), (disk, "turn_skew", "cylinder_skew"),
+                                (flash, "read_one_unit", "read"), (flash.get("overhead", {}), "read_one_unit", "read")]:
+        if key in table and table[key] == table.get(default):
+            del table[key]
+    parameters = own["calibration"]["parameter"]
+    texts = []
+    for place in range(min(len(parameter["drawn"]) for parameter in parameters)):
+        member = copy.deepcopy(device)
+        for parameter in parameters:
+            *path, last = parameter["key"].split(".")
+            table = member
+            for part in path:
+                table = table.setdefault(part, {})
+            table[last] = parameter["drawn"][place]
+        texts.append(written(member))
+    return texts
