@@ -225,6 +225,14 @@ impl Parameter {
     }
 }
 
+/// Keys whose default is the value of another key: a file that is written out has both, and they change together.
+const DEFAULTS: [(&str, &str); 4] = [
+    ("hdd.cache.read_ahead_most", "hdd.cache.segment_size"),
+    ("hdd.turn_skew", "hdd.cylinder_skew"),
+    ("ssd.read_one_unit", "ssd.read"),
+    ("ssd.overhead.read_one_unit", "ssd.overhead.read"),
+];
+
 impl Calibration {
     /// Checks the record against its device.
     fn check(&self, spec: &DeviceSpec) -> Result<(), Complaint> {
@@ -273,10 +281,20 @@ impl Calibration {
     /// The device at this place of the drawn values, if its parameters fit together.
     fn member(&self, spec: &DeviceSpec, place: usize) -> Option<DeviceSpec> {
         let mut table = to_table(&spec.resolved()).ok()?;
+        for (key, default) in DEFAULTS {
+            let is_default = parameter::get(&table, key) == parameter::get(&table, default);
+            if let Some(own) = self.parameter(default).filter(|_| is_default && self.parameter(key).is_none()) {
+                parameter::set(&mut table, key, own.drawn.get(place)?);
+            }
+        }
         for parameter in &self.parameters {
             parameter::set(&mut table, &parameter.key, parameter.drawn.get(place)?);
         }
         from_table::<DeviceSpec>(&table).ok().filter(|spec| spec.check().is_ok())
+    }
+
+    fn parameter(&self, key: &str) -> Option<&Parameter> {
+        self.parameters.iter().find(|parameter| parameter.key == key)
     }
 
     /// The error over all requests, if it was computed.

@@ -120,6 +120,39 @@ fn draws_are_devices_that_were_found_together() {
 }
 
 #[test]
+fn drawn_values_change_defaults_made_of_them() {
+    let record = file(RECORD).unwrap().calibration.unwrap();
+    let amount = |text: &str| toml::Value::from(text).try_into::<Amount>().unwrap();
+    let disk = DeviceSpec::parse("disk", crate::fit::UNKNOWN_DISK).unwrap();
+    let flash = DeviceSpec::load("ssd-970pro").unwrap().to_toml();
+    let flash: Vec<&str> = flash.lines().filter(|line| !line.starts_with("read_one_unit")).collect();
+    let flash = DeviceSpec::parse("flash", &flash.join("\n")).unwrap();
+    for (spec, key, default, drawn) in [
+        (&disk, "hdd.cache.read_ahead_most", "hdd.cache.segment_size", "64KiB"),
+        (&disk, "hdd.turn_skew", "hdd.cylinder_skew", "0.25rev"),
+        (&flash, "ssd.read_one_unit", "ssd.read", "70us"),
+        (&flash, "ssd.overhead.read_one_unit", "ssd.overhead.read", "3us"),
+    ] {
+        let value = parameter::get(&to_table(&spec.resolved()).unwrap(), default).unwrap();
+        let own = |key: &str, drawn: &str| Parameter {
+            key: key.into(),
+            value: value.clone(),
+            low: None,
+            high: None,
+            drawn: vec![amount(drawn)],
+        };
+        let of = |parameters: Vec<Parameter>| {
+            let device = Calibration { parameters, ..record.clone() }.draw(spec, 1);
+            let table = to_table(&device.resolved()).unwrap();
+            [key, default].map(|key| parameter::get(&table, key).unwrap())
+        };
+        assert_eq!(of(vec![own(default, drawn)]), [amount(drawn), amount(drawn)], "{key}");
+        let both = [own(key, drawn), own(default, &value.to_string())];
+        assert_eq!(of(both.to_vec()), [amount(drawn), value.clone()], "{key}");
+    }
+}
+
+#[test]
 fn what_lies_outside_of_the_range_is_said() {
     let seen = file(RECORD).unwrap().calibration.unwrap().range;
     assert_eq!(seen.outside(&seen), Vec::<String>::new());
