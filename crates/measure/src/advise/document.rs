@@ -1,6 +1,6 @@
 //! Advice as a document: the answer in a sentence, its evidence, the commands to type, and what would change it.
 
-use ioweir_config::format_count;
+use ioweir_config::{format_count, format_nanos};
 use sha2::{Digest, Sha256};
 
 use super::confirm::{Change, Verdict};
@@ -369,7 +369,7 @@ fn think_times(report: &Report<'_>) -> Table {
 fn think_text(report: &Report<'_>) -> String {
     let time = |paused: &Paused| format_seconds(paused.think_seconds);
     let known = match report.think {
-        Some(think) => format!("The trace shows a think time of {think}."),
+        Some(think) => format!("The trace shows a think time of {}.", format_nanos(think)),
         None => "The trace does not show how long its streams think, so the closed loop has no pauses.".into(),
     };
     let worse: Vec<String> = report.pauses.iter().filter(|paused| paused.advised.is_more()).map(time).collect();
@@ -507,7 +507,8 @@ fn facts(report: &Report<'_>) -> Vec<(String, String)> {
     };
     let pause = match report.think {
         Some(think) => format!(
-            "{think}, the median in the trace from the completion of what a stream asked for to its next request"
+            "{}, the median in the trace from the completion of what a stream asked for to its next request",
+            format_nanos(think)
         ),
         None => "none: too few requests have latencies that would show one".into(),
     };
