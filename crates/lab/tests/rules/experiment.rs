@@ -368,13 +368,18 @@ fn key_table_and_keys_agree() {
     note("", &table);
     // Devices, cores, a log and background work are of another kind of file.
     let seen = "[[device]]\nseen = { source = \"trace\", name = \"a\", judged = \"second_half\", verdict = \"inside\", range = { depth_max = 8 } }";
-    let log = "[log]\nsize = \"1MiB\"\nclass = \"point\"\n[cores]\nwrite = \"1us\"";
+    let log = "[log]\nsize = \"1MiB\"\nclass = \"point\"\n[read_ahead]\nclass = \"ahead\"\n[cores]\nread = \"1us\"\nwrite = \"1us\"";
     let text = MACHINE.replacen("[[device]]", seen, 1).replacen("[cores]", log, 1);
-    let text = format!("{text}[[class]]\nname = \"point\"\ndevice = \"d\"\n");
+    let text = format!(
+        "{text}[[class]]\nname = \"point\"\ndevice = \"d\"\n[[class]]\nname = \"ahead\"\ndevice = \"d\"\n\
+         [[class]]\nname = \"reads\"\ndevice = \"d\"\nbacklog = 1\nsequential = 0.5\nmisses = 0.5\n"
+    );
     let machine: toml::Table = parse(&text).to_toml().parse().expect("TOML");
     note("", &machine);
     note("cores", machine["cores"].as_table().expect("cores"));
     note("log", machine["log"].as_table().expect("a log"));
+    note("read_ahead", machine["read_ahead"].as_table().expect("reading ahead"));
+    note("class", machine["class"][3].as_table().expect("a class"));
     note("device", machine["device"][0].as_table().expect("a device"));
     note("class", machine["class"][0].as_table().expect("a class"));
     note("class.background", machine["class"][0]["background"].as_table().expect("background work"));
