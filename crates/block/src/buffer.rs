@@ -15,6 +15,14 @@ pub fn capacity_for(bytes: u64) -> u64 {
     CLASSES.iter().map(|&capacity| capacity as u64).find(|capacity| bytes <= *capacity).unwrap_or(bytes)
 }
 
+/// The longest data for which [`capacity_for`] is at most `bytes`; zero if there is none.
+#[must_use]
+pub fn longest_within(bytes: u64) -> u64 {
+    let class = CLASSES.iter().map(|&capacity| capacity as u64).rfind(|capacity| *capacity <= bytes).unwrap_or(0);
+    let page = CLASSES[0] as u64;
+    if class == CLASSES[CLASSES.len() - 1] as u64 { bytes / page * page } else { class }
+}
+
 /// The number of buffers of the smallest class that are made in advance, so that a backend can register them.
 pub const REGISTERED: u16 = 64;
 

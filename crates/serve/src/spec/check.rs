@@ -387,10 +387,14 @@ fn check_memory(device: &Device, clients_max: u32, at: &str) -> Result<(), Compl
         device.buffer_bytes_max,
         format_bytes(each)
     );
-    let (clients, shorter) = (bytes_max / 4 / part, Size((each / 4096 * 4096).max(4096)));
-    let hint = format!(
-        "buffer_bytes_max = \"{least}\", connections_max = {clients}, or request_bytes_max = \"{shorter}\", the longest part"
-    );
+    let (clients, shorter) = (bytes_max / 4 / part, buffer::longest_within(each));
+    let mut hint = format!("buffer_bytes_max = \"{least}\"");
+    if clients > 0 {
+        hint += &format!(", connections_max = {clients}");
+    }
+    if shorter > 0 {
+        hint += &format!(", or request_bytes_max = \"{}\", the longest part", Size(shorter));
+    }
     Err(Complaint::of_value(format!("{at}.buffer_bytes_max"), problem).expected(format!("at least {least}")).hint(hint))
 }
 

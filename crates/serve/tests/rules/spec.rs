@@ -413,6 +413,12 @@ fn memory_without_room_per_client_is_refused() {
     );
     assert!(spec(257, "buffer_bytes_max = \"257MiB\"").is_ok() && spec(257, "request_bytes_max = \"252KiB\"").is_ok());
     assert!(spec(4096, "buffer_bytes_max = \"256MiB\"\nrequest_bytes_max = \"16KiB\"").is_ok());
+    // Buffers have few sizes: 13 KiB for each client is room for one of 4 KiB, and less than that for none.
+    let error = spec(10_000, "buffer_bytes_max = \"512MiB\"\nrequest_bytes_max = \"8KiB\"").unwrap_err();
+    assert!(error.contains("connections_max = 8192, or request_bytes_max = \"4KiB\""), "{error}");
+    assert!(spec(10_000, "buffer_bytes_max = \"512MiB\"\nrequest_bytes_max = \"4KiB\"").is_ok());
+    let error = spec(16_384, "buffer_bytes_max = \"192MiB\"\nrequest_bytes_max = \"4KiB\"").unwrap_err();
+    assert!(!error.contains("request_bytes_max ="), "{error}");
 }
 
 #[test]
