@@ -209,7 +209,8 @@ fn probed(spec: &CalibrationSpec, name: &str, size_bytes: u64, found: &probe::Pr
     let spec = CalibrationSpec { kind: Some(kind), capacity: Some(Size(size_bytes)), ..spec.clone() };
     let (groups, name) = (found.groups(&facts), name.into());
     let read_random_per_second = facts.rates.iter().find(|(depth, _)| *depth == SETTINGS_DEPTH).map(|(_, rate)| *rate);
-    (spec, Probed { name, facts: words, known, enclosed, requests, groups, held_out, read_random_per_second })
+    let pairs = facts.pairs();
+    (spec, Probed { name, facts: words, known, enclosed, requests, groups, held_out, pairs, read_random_per_second })
 }
 
 /// Adds what writes have shown. A flash drive is fitted to some of them as if they had followed all

@@ -8,7 +8,7 @@ mod units;
 
 use ioweir_config::{SpecError, to_table};
 use ioweir_core::{Operation, SECTOR_BYTES};
-use ioweir_device::calibration::{ClassError, Parameter, Part, Range, Source};
+use ioweir_device::calibration::{ClassError, Pairs, Parameter, Part, Range, Source};
 use ioweir_device::fit::table::{DISK, DISK_QUEUED, DISK_TRACED, FLASH, Row, Values};
 use ioweir_device::fit::{Effort, Ensemble, Fit, Groups, Point, UNKNOWN_DISK, evolve, start};
 use ioweir_device::parameter::{self, Amount};
@@ -52,6 +52,8 @@ struct Given<'a> {
     groups: Option<&'a Groups>,
     judged: (Part, &'a [Measured]),
     range: Range,
+    /// The times of reads two at once and one at a time, which tell several arms from one.
+    pairs: Option<Pairs>,
     /// The parameters that are searched.
     rows: Vec<Row>,
 }
@@ -140,6 +142,7 @@ impl CalibrationSpec {
             groups: None,
             judged: (Part::SecondHalf, unseen),
             range,
+            pairs: pairs(&trace.requests, start.build(0)?.sectors()),
             rows: rows.filter(|row| is_shown(row.key, known)).copied().collect(),
         };
         let pause_nanos = pause_nanos(known);
@@ -189,8 +192,6 @@ impl CalibrationSpec {
             let [choice, last] = unseen_result.halves();
             blended(seen, &choice, &last)
         });
-        let all: Vec<Measured> = known.iter().chain(unseen).copied().collect();
-        let pairs = pairs(&all, sectors);
         let file = DeviceFile {
             calibration: Some(Calibration {
                 source: given.source,
@@ -203,7 +204,7 @@ impl CalibrationSpec {
                 judged,
                 intervals: INTERVALS.into(),
                 range: given.range.clone(),
-                pairs: pairs.filter(|_| matches!(spec, DeviceSpec::Hdd(_))),
+                pairs: given.pairs.filter(|_| matches!(spec, DeviceSpec::Hdd(_))),
                 classes: unseen_result.errors_beside(halves, tabled.as_deref()),
                 blends,
                 parameters: parameters(&fit, &spec, &ensemble)?,

@@ -3,7 +3,7 @@
 use ioweir_config::SpecError;
 use ioweir_core::SECTOR_BYTES;
 use ioweir_device::DeviceSpec;
-use ioweir_device::calibration::{Part, Source};
+use ioweir_device::calibration::{Pairs, Part, Source};
 use ioweir_device::fit::{
     Groups,
     table::{FLASH_ONE_UNIT, FLASH_PROBED, Row, Values},
@@ -35,6 +35,8 @@ pub struct Probed {
     pub groups: Groups,
     /// The requests that judge, in the order of submission.
     pub held_out: Vec<Measured>,
+    /// The times of reads two at once and one at a time, which tell several arms from one, if they were measured.
+    pub pairs: Option<Pairs>,
     /// Random reads a second at 32 at once, if that was measured.
     pub read_random_per_second: Option<f64>,
 }
@@ -71,6 +73,7 @@ impl CalibrationSpec {
             groups: Some(&probed.groups),
             judged: (Part::HeldOut, &held_out),
             range: range_of(&all),
+            pairs: probed.pairs,
             rows: rows(kind, probed, &all),
         };
         let start = known(&self.start(kind, 0)?, &probed.known)?;

@@ -6,12 +6,13 @@
 
 use ioweir_config::{Duration, Ratio};
 use ioweir_core::{Nanos, SECTOR_BYTES};
+use ioweir_device::calibration::Pairs;
 use ioweir_device::parameter::Amount;
 use serde::Serialize;
 
 use super::Probed;
 use super::buffer::Buffer;
-use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, DEPTHS, RANDOM, SEQUENTIAL, rotates};
+use super::plan::{BACKWARDS_LARGE, BACKWARDS_SMALL, DEPTH_READS, DEPTHS, RANDOM, SEQUENTIAL, rotates};
 use super::rests::{self, Wake};
 use super::strides::{self, Layout, Strides};
 use super::{surfaces, track};
@@ -70,11 +71,7 @@ impl Facts {
     #[must_use]
     pub fn of(probed: &Probed) -> Self {
         let rotates = rotates(probed);
-        let mut periods = gaps(probed.to(BACKWARDS_SMALL));
-        let small = median(&mut periods).filter(|small| {
-            let at = |part: usize| periods.get(periods.len() * part / 4).copied().unwrap_or(0.0);
-            REVOLUTION_NANOS.contains(small) && at(3) - at(1) < SPREAD_MAX * small
-        });
+        let small = agreed(&mut gaps(probed.to(BACKWARDS_SMALL))).filter(|small| REVOLUTION_NANOS.contains(small));
         let sequential = runs(probed.to(SEQUENTIAL), |one, next| one.offset + one.length == next.offset);
         let backwards = runs(probed.to(BACKWARDS_LARGE), |one, next| {
             one.offset > next.offset && one.offset - next.offset < 1 << 20
@@ -163,6 +160,15 @@ impl Facts {
     fn chooses(&self) -> Option<bool> {
         let ((_, alone), (_, most)) = (self.rates.first()?, self.rates.last()?);
         (self.rates.len() > 1).then_some(*most > alone * (1.0 + CHOOSES))
+    }
+
+    /// The time between completions of random reads two at once, beside that of a read by itself. The second waits while one arm serves the
+    /// first, so that there is nothing to choose among, and both times are alike.
+    #[must_use]
+    pub fn pairs(&self) -> Option<Pairs> {
+        let nanos = |at: usize| Some(1e9 / self.rates.iter().find(|(depth, _)| *depth == at)?.1);
+        let [alone, apart] = [nanos(1)?, nanos(2)?].map(|nanos| Duration::new(Nanos(nanos as u64)));
+        Some(Pairs { count: DEPTH_READS as u64, apart, alone })
     }
 
     /// The parameters of a disk that are enclosed by this: those of its buffer.
@@ -349,6 +355,17 @@ pub(super) fn gaps(reads: &[Completed]) -> Vec<f64> {
     reads.iter().zip(reads.iter().skip(1)).map(gap).map(|gap| gap.0 as f64).collect()
 }
 
+/// The middle of the half of the values that lie closest together, if they agree. What comes late on a busy machine makes one gap longer
+/// and the next shorter, which leaves those between as they are.
+fn agreed(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let width = |half: &&[f64]| half.last().copied().unwrap_or(0.0) - half.first().copied().unwrap_or(0.0);
+    let halves = values.windows((values.len() / 2).max(1));
+    let half = halves.min_by(|one, other| width(one).total_cmp(&width(other)))?;
+    let middle = half.get(half.len() / 2).copied()?;
+    (width(&half) < SPREAD_MAX * middle).then_some(middle)
+}
+
 /// Sorts, and takes the middle.
 pub(super) fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
@@ -358,4 +375,28 @@ pub(super) fn median(values: &mut [f64]) -> Option<f64> {
 /// The runs of reads of which each follows the one before.
 pub(super) fn runs(reads: &[Completed], follows: impl Fn(&Completed, &Completed) -> bool) -> Vec<&[Completed]> {
     reads.chunk_by(follows).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioweir_device::random::Random;
+
+    #[test]
+    fn late_answers_do_not_hide_a_revolution() {
+        let mut random = Random::new(1);
+        // Every fourth read is late by up to 3 ms of a revolution of 8 ms, so that half of the gaps are off.
+        let mut late_nanos = 0.0;
+        let mut gap = |number: u32| {
+            let before = late_nanos;
+            late_nanos = if number.is_multiple_of(4) { 3e6 * random.uniform() } else { 0.0 };
+            8e6 + late_nanos - before
+        };
+        let mut gaps: Vec<f64> = (0..120).map(&mut gap).collect();
+        let found = agreed(&mut gaps).expect("the other half agrees");
+        assert!((found / 8e6 - 1.0).abs() < 0.01, "{found}");
+        let mut scattered: Vec<f64> = (0..120).map(|_| -8e6 * (1.0 - random.uniform()).ln()).collect();
+        assert_eq!(agreed(&mut scattered), None, "waits of a device that does not rotate");
+        assert_eq!(agreed(&mut []), None);
+    }
 }

@@ -36,7 +36,7 @@ const LENGTH_READS: usize = 40;
 /// The numbers of reads in flight, and the reads at each.
 pub(super) const DEPTHS: [(&str, usize); 5] =
     [(AT_2, 2), ("4 at once", 4), (AT_8, 8), ("16 at once", 16), ("32 at once", 32)];
-const DEPTH_READS: usize = 250;
+pub(super) const DEPTH_READS: usize = 250;
 /// Names of the depths at which a disk, too, is read: each further depth changes its order of commands.
 const AT_2: &str = "2 at once";
 const AT_8: &str = "8 at once";

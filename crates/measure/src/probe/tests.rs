@@ -7,6 +7,7 @@ use ioweir_block::backend::Faults;
 use ioweir_block::backend::{Emulated, Faulty, Media};
 use ioweir_config::Size;
 use ioweir_core::Nanos;
+use ioweir_device::DeviceSpec;
 
 const SPAN: Nanos = Nanos::from_millis(300_000);
 
@@ -95,6 +96,21 @@ fn the_segments_of_presets_are_found() {
     }
     let (_, facts) = probe("atlas-10k", None, SPAN);
     assert_eq!(facts.buffer, None, "it reads what lies before a read, too, so that its revolution does not show");
+}
+
+#[test]
+fn reads_two_at_once_tell_arms_apart() {
+    let stripe = "[array]\nmembers = 4\nmember = \"barracuda\"\nlayout = \"stripe\"\nchunk = \"64KiB\"\n";
+    let mirror = "[array]\nmembers = 2\nmember = \"hdd\"\nlayout = \"mirror\"\n";
+    let queued = DeviceSpec::load("hdd").expect("a preset").to_toml().replace("\"fifo\"", "\"sptf\"");
+    assert!(queued.contains("\"sptf\""), "{queued}");
+    for (device, has_several) in [(queued.as_str(), false), (stripe, true), (mirror, true)] {
+        let mut file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file");
+        file.write_all(device.as_bytes()).expect("it is written");
+        let (_, facts) = probe(&file.path().display().to_string(), None, SPAN);
+        let pairs = facts.pairs().expect("both depths were measured");
+        assert_eq!(pairs.is_beside(), has_several, "{device}: {pairs:?}");
+    }
 }
 
 #[test]
