@@ -1,25 +1,15 @@
 //! Weights of bfq's cgroups on that device.
 
-use ioweir_core::Nanos;
-use ioweir_core::StreamId;
 use ioweir_core::tenant::{GroupId, Share};
+use ioweir_core::{Nanos, StreamId};
 
 use super::world::{Event, Load, SECOND, World, closed};
-use super::{CAPACITY, between, part, rates, weighted};
+use super::{CAPACITY, between, nested, part, rates, weighted};
 
 /// Requests a second of bfq's cgroups: `x` and `y` of 100 each in one of 100, beside one of 300 that leaves after five seconds.
 fn bfq_nested(parameters: &[(&str, u64)], closed: Load) -> [Vec<f64>; 2] {
-    let loads = [closed, closed, Load { to: 5 * SECOND, ..closed }];
     let parameters = [parameters, &[("low-latency", 0), ("groups", 1)]].concat();
-    let mut world = World::new("bfq-groups", &parameters, 64, &[], &loads);
-    let tenants = world.policy.tenants_mut().unwrap();
-    tenants.configure_group(Nanos::ZERO, GroupId(0), weighted(100)).unwrap();
-    for (stream, share) in [(0, weighted(100)), (1, weighted(100))] {
-        tenants.configure(Nanos::ZERO, StreamId(stream), Share { group: Some(GroupId(0)), ..share }).unwrap();
-    }
-    tenants.configure(Nanos::ZERO, StreamId(2), weighted(300)).unwrap();
-    let served = world.run(8.0);
-    [rates(&served, 3, 2.0, 5.0), rates(&served, 3, 6.0, 8.0)]
+    nested("bfq-groups", &parameters, 64, closed)
 }
 
 #[test]

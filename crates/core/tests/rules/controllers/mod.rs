@@ -39,6 +39,20 @@ const fn weighted(weight: u32) -> Share {
     Share::weighted(weight)
 }
 
+/// Requests a second of two tenants of 100 each in a group of 100, beside one of 300 that leaves after five seconds: before and after that.
+fn nested(policy: &str, parameters: &[(&str, u64)], tags: u32, closed: Load) -> [Vec<f64>; 2] {
+    let loads = [closed, closed, Load { to: 5 * SECOND, ..closed }];
+    let mut world = World::new(policy, parameters, tags, &[], &loads);
+    let tenants = world.policy.tenants_mut().unwrap();
+    tenants.configure_group(Nanos::ZERO, GroupId(0), weighted(100)).unwrap();
+    for (stream, share) in [(0, weighted(100)), (1, weighted(100))] {
+        tenants.configure(Nanos::ZERO, StreamId(stream), Share { group: Some(GroupId(0)), ..share }).unwrap();
+    }
+    tenants.configure(Nanos::ZERO, StreamId(2), weighted(300)).unwrap();
+    let served = world.run(8.0);
+    [rates(&served, 3, 2.0, 5.0), rates(&served, 3, 6.0, 8.0)]
+}
+
 /// The device's own coefficients, times a factor in percent, a clock of 1,000 ticks, and parameters.
 fn model(percent: u64, more: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
     let requests = 17_184 * percent / 100;
@@ -189,16 +203,7 @@ fn io_latency_e5_steps_between_depths() {
 #[test]
 fn io_cost_e7_nests_weights() {
     let parameters = model(100, &[("max", 90), ("groups", 1)]);
-    let loads = [closed(32), closed(32), Load { to: 5 * SECOND, ..closed(32) }];
-    let mut world = World::new("io-cost", &parameters, 256, &[], &loads);
-    let tenants = world.policy.tenants_mut().unwrap();
-    tenants.configure_group(Nanos::ZERO, GroupId(0), weighted(100)).unwrap();
-    for (stream, share) in [(0, weighted(100)), (1, weighted(100))] {
-        tenants.configure(Nanos::ZERO, StreamId(stream), Share { group: Some(GroupId(0)), ..share }).unwrap();
-    }
-    tenants.configure(Nanos::ZERO, StreamId(2), weighted(300)).unwrap();
-    let served = world.run(8.0);
-    let (first, then) = (rates(&served, 3, 2.0, 5.0), rates(&served, 3, 6.0, 8.0));
+    let [first, then] = nested("io-cost", &parameters, 256, closed(32));
     between("E7: A0", part(&first, 0), 12.0, 13.0);
     between("E7: A1", part(&first, 1), 12.0, 13.0);
     between("E7: B", part(&first, 2), 74.5, 75.5);
