@@ -437,11 +437,7 @@ impl Sessions {
             return;
         }
         connection.mode = Mode::Gone;
-        // Removed from epoll before the number of the descriptor can be used again. It may never have been added.
-        let _ = self.poller.delete(&connection.input);
-        if let Some(output) = &connection.output {
-            let _ = self.poller.delete(output);
-        }
+        self.stop_watching(slot);
         self.drop_rings(slot);
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let (room, mut released) = (&mut self.room, 0);
@@ -484,8 +480,20 @@ impl Sessions {
             if connection.mode == Mode::Draining {
                 connection.close();
             }
+            self.stop_watching(slot);
             self.drop_rings(slot);
             self.connections.remove(slot);
+        }
+    }
+
+    /// Stops waiting for a client's sockets. Dropping them is not enough where others hold them open, as the thread of a monitor does: an event
+    /// of the ended connection would be taken for one of the next client in the same slot.
+    fn stop_watching(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get(slot) else { return };
+        // They may not be watched any more, or were never.
+        let _ = self.poller.delete(&connection.input);
+        if let Some(output) = &connection.output {
+            let _ = self.poller.delete(output);
         }
     }
 }

@@ -722,6 +722,27 @@ fn disks_come_grow_and_go_while_it_serves() {
     served.stop();
 }
 
+#[test]
+fn drained_guests_do_not_disconnect_the_next() {
+    let served = Served::new(MEMORY, "");
+    let (control, place) = (served.folder.path().join("control"), served.folder.path().join("late"));
+    let vhost = format!("vhost=unix:{}", place.display());
+    let keys = ["device=d", "size=1MiB", &vhost].map(String::from).to_vec();
+    // Events of the drained connection come while the thread of its monitor has not ended, which is a matter of luck.
+    for round in 0..40 {
+        ask(&control, &Command::AddExport { name: "late".into(), keys: keys.clone() }).unwrap();
+        let drained = Machine::new(1).connect(&place);
+        ask(&control, &Command::RemoveExport { name: "late".into(), drain: true }).unwrap();
+        drained.wait_for_end();
+        let mut next = Machine::new(1);
+        let monitor = next.connect(&served.vm());
+        assert_eq!(next.ask(0, IN, 0, &[Part(BUFFER, 512, true)]), OK, "round {round}");
+        assert!(monitor.is_open());
+        monitor.close();
+    }
+    served.stop();
+}
+
 type Rows = Arc<Mutex<Vec<(Record, Option<Row>)>>>;
 
 /// Keeps the captured rows.
