@@ -292,6 +292,7 @@ impl ClassSpec {
             ("clients", self.clients != 1),
             ("refuse_at_limit", self.refuse_at_limit),
             ("backlog", self.backlog.is_some()),
+            ("pause", self.pause.is_some()),
             ("rate", self.rate.is_some()),
             ("trace", self.trace.is_some()),
             ("arrivals", self.arrivals != Spacing::Poisson),

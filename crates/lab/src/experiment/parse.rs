@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::metric::METRICS;
 use super::spec::{ClassSpec, Experiment, PhaseSpec};
 use super::sweep;
-use ioweir_config::{ByteRate, Complaint, KeySet as _, Rate, ShareKeys, SpecError, shown, unknown};
+use ioweir_config::{ByteRate, Complaint, Duration, KeySet as _, Rate, ShareKeys, SpecError, shown, unknown};
 use ioweir_device::{DeviceSpec, Placement};
 
 const CLIENTS_MAX: u32 = 1 << 20;
@@ -212,7 +212,10 @@ impl Experiment {
                     format!("the clients would come at {}, and the run ends at {}", class.from, self.duration);
                 return Err(Complaint::expecting(key("from"), problem, "a time before the end"));
             }
-            if class.backlog.is_some() && takes_no_time(device) {
+            if class.backlog.is_some()
+                && class.pause.is_none_or(|pause| pause == Duration::default())
+                && takes_no_time(device)
+            {
                 return Err(Complaint::new(
                     key("backlog"),
                     "a closed loop never ends on a device that takes no time",
@@ -310,6 +313,10 @@ impl ClassSpec {
                 "is above one a nanosecond",
                 format!("at most {RATE_MAX}/s"),
             ));
+        }
+        let is_loop = self.backlog.is_some() && self.background.is_none();
+        if self.pause.is_some() && !is_loop {
+            return Err(Complaint::expecting(key("pause"), "the class is no closed loop", "a class with a backlog"));
         }
         check_share(&self.share, self.share.group.is_some(), key)?;
         let size = self.size.0;

@@ -203,6 +203,8 @@ keys! {
         refuse_at_limit: bool = (false),
         /// closed loop: each client keeps this many requests outstanding
         backlog: Option<u32> = absent,
+        /// closed loop: how long a client pauses between an answer and the request that takes its place; not at all if absent
+        pause: Option<Duration> = absent,
         /// open loop: requests arrive at this rate, done or not: "2k/s"
         rate: Option<Rate> = absent,
         /// how an open loop's arrivals are spaced: poisson or constant

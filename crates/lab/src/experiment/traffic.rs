@@ -35,7 +35,7 @@ pub(crate) struct ClassArrivals {
     change: usize,
     /// Clients of closed loops that may send, in the order in which they became so.
     ready: VecDeque<u32>,
-    /// Clients that were refused, with the times of their next tries.
+    /// Clients that were refused, or that pause, with the times of their next requests.
     retries: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Requests that were sent, and not refused.
     sent: u64,
@@ -76,6 +76,7 @@ struct Class {
     is_closed: bool,
     is_background: bool,
     backlog: u32,
+    pause: Nanos,
     rate: u64,
     spacing: Spacing,
     read_ratio: Ratio,
@@ -134,6 +135,7 @@ impl Class {
             is_background,
             // Background work has no closed loop: its pace decides when it sends.
             backlog: spec.backlog.filter(|_| !is_background).unwrap_or(0),
+            pause: spec.pause.map_or(Nanos::ZERO, |pause| pause.nanos()),
             rate: spec.rate.map_or(0, |rate| rate.0),
             spacing: spec.arrivals,
             read_ratio: spec.read_ratio,
@@ -517,7 +519,10 @@ impl Arrivals<Policy> for ClassArrivals {
         client.outstanding -= 1;
         let class = &self.classes[client.class as usize];
         if client.outstanding < class.backlog {
-            self.ready.push_back(stream);
+            match class.pause {
+                Nanos::ZERO => self.ready.push_back(stream),
+                pause => self.retries.push(Reverse((now.after(pause), stream))),
+            }
         } else if class.is_background {
             self.background.completed(stream, now);
         }

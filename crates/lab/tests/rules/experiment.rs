@@ -60,6 +60,22 @@ fn every_experiment_request_is_served_once() {
 }
 
 #[test]
+fn closed_loops_pause_before_each_next_request() {
+    let with = |class: &str| {
+        let device = "[device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 1.0 }\nfast = { read = \"constant 1ms\" }\n\
+                      slow = { read = \"constant 1ms\" }\n";
+        format!("duration = \"5s\"\nschedulers = [\"fifo\"]\n{device}[[class]]\nname = \"c\"\n{class}\n")
+    };
+    for (pause, requests) in [("0s", 5_000), ("4ms", 1_000)] {
+        let text = with(&format!("backlog = 1\npause = \"{pause}\""));
+        let cell = run_observed(&parse(&text), &mut Checker::new(1024, 1)).expect("it runs").0;
+        assert_eq!(cell.requests_simulated, requests, "{pause}");
+    }
+    let error = Experiment::parse("test.toml", &with("rate = \"9/s\"\npause = \"4ms\"")).expect_err("an open loop");
+    assert!(error.to_string().contains("pause: the class is no closed loop"), "{error}");
+}
+
+#[test]
 fn seed_determines_an_experiments_bytes() {
     for scheduler in ["wfq", "mclock", "reward", "cfq"] {
         let report = |seed: u64| {
