@@ -367,7 +367,7 @@ fn key_table_and_keys_agree() {
     let text = busy("mclock")
         .replacen("duration", "title = \"t\"\nseen = { source = \"trace\", name = \"a\", judged = \"second_half\", verdict = \"inside\", range = { depth_max = 8 } }\ngoal = \"mean\"\nof = \"open\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\nfold = true\nby_stream = true\ncapacity = \"1M/s\"\nduration", 1)
         .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlatency = \"1s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
-        .replace("name = \"closed\"", "name = \"closed\"\npriority = \"idle\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
+        .replace("name = \"closed\"", "name = \"closed\"\npause = \"1ms\"\npriority = \"idle\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
         .replace(
             "at = \"1500ms\"",
             "at = \"1500ms\"\npriority = \"realtime:0\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
