@@ -24,7 +24,7 @@ use crate::spec::{Backend, Device, Listen, Server, Spec};
 static STATUS: OnceLock<Vec<Confinement>> = OnceLock::new();
 
 /// A kind of confinement, as the state shows it.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, serde::Serialize, serde::Deserialize)]
 pub struct Confinement {
     /// The kind: `user`, `files` or `calls`.
     pub what: String,

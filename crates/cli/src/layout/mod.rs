@@ -1,9 +1,13 @@
-//! The layout of every JSON output: tables of keys, one line each, of which `ioweir doc json` and JSON schemas are made.
+//! The layout of every JSON output, of which `ioweir doc json` and JSON schemas are made.
 //!
-//! A line is a path, the types of what is there, and what it says. `list[]` is each of a list, `map{}` each value of an object whose
-//! keys are names, `key?` is left out where it does not apply, and `*` is any other key. The type `figure` is a number, or an interval over seeds.
+//! Reports of the server are types, from which their schemas are derived. Other layouts are tables of keys, because rows of a
+//! document have names as keys (swept keys, classes, schedulers). A line of a table is a path, the types of what is there, and what it
+//! says. `list[]` is each of a list, `map{}` each value of an object whose keys are names, `key?` is left out where it does not apply,
+//! and `*` is any other key. The type `figure` is a number, or an interval over seeds.
 
 mod schema;
+
+use std::borrow::Cow;
 
 use ioweir_lab::document::SCHEMA_VERSION;
 
@@ -15,7 +19,16 @@ pub(crate) struct Layout {
     pub(crate) summary: &'static str,
     /// The shape of the document.
     shape: Shape,
-    keys: &'static str,
+    keys: Keys,
+}
+
+/// The keys of a layout.
+enum Keys {
+    /// A table of them.
+    Table(&'static str),
+    /// The schema of a type of the server.
+    #[cfg(feature = "serve")]
+    Derived(fn() -> serde_json::Value),
 }
 
 /// The shape of a document's top.
@@ -30,14 +43,21 @@ enum Shape {
 }
 
 macro_rules! layouts {
-    ($($name:literal $shape:ident $summary:literal;)*) => {
-        pub(crate) const LAYOUTS: &[Layout] =
-            &[$(Layout {
+    ($($name:literal $shape:ident $summary:literal;)* => $($(#[$when:meta])* $served:literal $form:ident $of:literal: $type:ty;)*) => {
+        pub(crate) const LAYOUTS: &[Layout] = &[
+            $(Layout {
                 name: $name,
                 summary: $summary,
                 shape: Shape::$shape,
-                keys: include_str!(concat!($name, ".keys")),
-            }),*];
+                keys: Keys::Table(include_str!(concat!($name, ".keys"))),
+            },)*
+            $($(#[$when])* Layout {
+                name: $served,
+                summary: $of,
+                shape: Shape::$form,
+                keys: Keys::Derived(ioweir_serve::watch::schema::of::<$type>),
+            },)*
+        ];
     };
 }
 
@@ -61,12 +81,19 @@ layouts! {
     "calibrate" One "`ioweir calibrate`";
     "validate" One "`ioweir validate --device`";
     "validate-presets" One "`ioweir validate FOLDER`";
-    "ctl-state" One "`ioweir ctl SERVER state`, and `/state` of the page";
-    "ctl-clients" One "`ioweir ctl SERVER clients`";
-    "ctl-snapshots" List "`ioweir ctl SERVER snapshots`";
-    "ctl-volumes" List "`ioweir ctl SERVER volume list`";
-    "ctl-devices" List "`ioweir ctl SERVER device list`";
-    "ctl-services" List "`ioweir ctl SERVER service list`";
+    =>
+    #[cfg(feature = "serve")]
+    "ctl-state" One "`ioweir ctl SERVER state`, and `/state` of the page": ioweir_serve::watch::State;
+    #[cfg(feature = "serve")]
+    "ctl-clients" One "`ioweir ctl SERVER clients`": ioweir_serve::control::Clients;
+    #[cfg(feature = "serve")]
+    "ctl-snapshots" List "`ioweir ctl SERVER snapshots`": ioweir_serve::control::SnapshotState;
+    #[cfg(feature = "serve")]
+    "ctl-volumes" List "`ioweir ctl SERVER volume list`": ioweir_serve::control::VolumeState;
+    #[cfg(feature = "serve")]
+    "ctl-devices" List "`ioweir ctl SERVER device list`": ioweir_serve::watch::DeviceState;
+    #[cfg(feature = "serve")]
+    "ctl-services" List "`ioweir ctl SERVER service list`": ioweir_serve::watch::ServiceState;
 }
 
 impl Layout {
@@ -77,7 +104,16 @@ impl Layout {
             Shape::List => "A list of objects",
             Shape::Either => "An object, or a list of several",
         };
-        format!("{}. {shape}.\n\n{}", self.summary, self.keys)
+        format!("{}. {shape}.\n\n{}", self.summary, self.lines())
+    }
+
+    /// The keys, a line each.
+    fn lines(&self) -> Cow<'static, str> {
+        match self.keys {
+            Keys::Table(lines) => lines.into(),
+            #[cfg(feature = "serve")]
+            Keys::Derived(of) => schema::lines(&of()).into(),
+        }
     }
 
     /// The name of the layout's file among the reference pages.
@@ -88,7 +124,11 @@ impl Layout {
 
     /// The JSON schema, as text.
     pub(crate) fn schema(&self) -> String {
-        let keys = schema::object(self.keys);
+        let keys = match self.keys {
+            Keys::Table(lines) => schema::object(lines),
+            #[cfg(feature = "serve")]
+            Keys::Derived(of) => of(),
+        };
         let list = serde_json::json!({ "type": "array", "items": { "$ref": "#/$defs/result" } });
         let one = serde_json::json!({ "$ref": "#/$defs/result" });
         let mut whole = match self.shape {
@@ -111,7 +151,8 @@ mod tests {
     fn every_key_line_reads_back_from_schema() {
         for layout in LAYOUTS {
             let schema = layout.schema();
-            let lines = layout.keys.lines().filter(|line| !line.is_empty());
+            let text = layout.lines();
+            let lines = text.lines().filter(|line| !line.is_empty());
             let paths: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
             assert!(!paths.is_empty() && !schema.contains("\"type\": null"), "{}", layout.name);
             for path in &paths {

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use ioweir_config::shown;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SCHEMA_VERSION;
@@ -14,9 +15,9 @@ use crate::spec::{Identity, Spec};
 use crate::stopper::{CallerAccount, Stopper};
 
 /// The clients at one moment, as `ioweir ctl SERVER clients` reports them. Times count from the start of the server.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct Clients {
-    /// [`SCHEMA_VERSION`].
+    /// The version of this layout.
     pub schema_version: u32,
     /// The time of the list.
     pub now_seconds: f64,
@@ -32,7 +33,7 @@ pub struct Clients {
 }
 
 /// A client that has agreed on an export.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct ClientState {
     /// The client's number, from one on: no two clients of a server ever have the same.
     pub number: u64,
@@ -64,7 +65,7 @@ pub struct ClientState {
 }
 
 /// A client that has not agreed on an export yet.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct CallerState {
     /// The client's number, which it keeps after the negotiation.
     pub number: u64,
@@ -79,7 +80,7 @@ pub struct CallerState {
 }
 
 /// A process of this machine.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct ProcessState {
     /// The process number; 0 if the process is in another namespace.
     pub pid: u32,

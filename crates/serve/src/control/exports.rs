@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ioweir_config::{format_bytes, from_table, shown, unknown};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -21,7 +22,7 @@ use crate::exports::{Catalog, Exports, Places};
 use crate::spec::{Export, Spec};
 
 /// A volume, as `ioweir ctl` lists it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct VolumeState {
     /// The name of the volume.
     pub name: String,

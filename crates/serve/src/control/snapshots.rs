@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ioweir_config::{format_bytes, shown};
 use ioweir_core::Nanos;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Controller, PATIENCE};
@@ -19,7 +20,7 @@ use crate::snapshots::{OWN, Snapshots, due_in, too_many};
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A snapshot, as `ioweir ctl` lists it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct SnapshotState {
     /// The name of the snapshot, which is that of its file.
     pub name: String,

@@ -9,6 +9,7 @@
 pub mod http;
 pub mod metrics;
 mod record;
+pub mod schema;
 mod service;
 mod socket;
 mod state;

@@ -1,13 +1,14 @@
 //! The state of a service as JSON.
 
 use ioweir_core::Nanos;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::ServiceReport;
 use crate::spec::{Class, Spec};
 
 /// A service, by the numbers since the server began. Its requests are those of its class, which has the same name.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct ServiceState {
     /// The name in the spec.
     pub name: String,
@@ -38,7 +39,7 @@ pub struct ServiceState {
 }
 
 /// Damage that a service has found since the server began.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct FoundState {
     /// Bytes whose checksums were wrong.
     pub damaged_bytes: u64,

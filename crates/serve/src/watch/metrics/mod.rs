@@ -232,6 +232,15 @@ pub(super) fn numbers(class: &ClassRecord) -> impl Iterator<Item = (String, Numb
     })
 }
 
+/// The keys of [`numbers`]: key, help, and whether every class has it.
+pub(super) fn keys() -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    METRICS.iter().filter_map(|row| match row.source {
+        Source::ClassNumber(Shown(key, _), _) => Some((key, row.help, true)),
+        Source::FleetNumber(Shown(key, _), _) => Some((key, row.help, false)),
+        _ => None,
+    })
+}
+
 /// The numbers of shares that have a column, because they have an effect on this server.
 pub(super) fn share_columns(spec: &Spec, record: &Record) -> Vec<Column> {
     let numbers: Vec<_> = (0..spec.classes().len()).filter_map(|class| record.share(spec, class)).collect();

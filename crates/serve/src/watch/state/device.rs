@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Counts, Queue};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::seconds;
@@ -14,7 +15,7 @@ use crate::spec::{Device, Spec};
 use crate::watch::record::DeviceRecord;
 
 /// The state of a device.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct DeviceState {
     /// The name in the spec.
     pub name: String,
@@ -36,7 +37,7 @@ pub struct DeviceState {
     pub queued_bytes: u64,
     /// Whether the scheduler uses shares of classes.
     pub knows_shares: bool,
-    /// The device's failure; `None` for a device that works.
+    /// The device's failure, if it has failed.
     #[serde(default)]
     pub failed: Option<FailureState>,
     /// The age of these numbers: an engine that hangs reports none.
@@ -107,7 +108,7 @@ impl DeviceState {
 }
 
 /// The upstream of a device.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct UpstreamState {
     /// The upstream's export and address.
     pub name: String,
@@ -134,7 +135,7 @@ impl UpstreamState {
 }
 
 /// The tiers of a device, and what they have served since it was opened, for clients or to move blocks.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct TiersState {
     /// Bytes of the blocks on the fast tier: placed there, or copies.
     pub held_bytes: u64,
@@ -165,7 +166,7 @@ impl TiersState {
 }
 
 /// The failure of a device.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct FailureState {
     /// When it was found.
     pub at_seconds: f64,
@@ -174,7 +175,7 @@ pub struct FailureState {
 }
 
 /// The checksums that a device has checked since the server began, in blocks of 4 KiB.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct ChecksumState {
     /// The pool of workers that compute checksums: the device's name, or `[cores]` for the workers that devices share.
     #[serde(default)]
@@ -202,7 +203,7 @@ pub struct ChecksumState {
 }
 
 /// A queue of a schedule of workers.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct QueueState {
     /// Items that were finished.
     pub finished: u64,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use ioweir_core::tenant::{Explanation, Rule};
 use ioweir_core::{Nanos, Operation, Priority, Reason, StreamId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ use crate::engines::Watched;
 use crate::spec::{Class, Spec};
 use crate::watch::metrics;
 use crate::watch::record::{Record, Second};
+use crate::watch::schema;
 use crate::watch::service::ServiceState;
 use ioweir_config::{IoPriority, ShareNumbers};
 
@@ -23,9 +25,9 @@ pub use crate::control::SCHEMA_VERSION;
 pub use device::{ChecksumState, DeviceState, FailureState, QueueState, TiersState, UpstreamState};
 
 /// The server at one moment, as reported by `/state` and `ioweir ctl`. Times count from its start.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct State {
-    /// [`SCHEMA_VERSION`].
+    /// The version of this layout.
     pub schema_version: u32,
     /// The version of the program.
     pub version: String,
@@ -46,7 +48,7 @@ pub struct State {
     /// The numbers of a class that tables show.
     #[serde(default)]
     pub columns: Vec<Column>,
-    /// The numbers of shares that tables show: [`ClassState::share`] has them under these keys.
+    /// The numbers of shares that tables show: `share` of a class has them under these keys.
     #[serde(default)]
     pub share_columns: Vec<Column>,
     /// The classes: exports, then tenants, then services.
@@ -65,7 +67,7 @@ pub struct State {
 }
 
 /// The state of a fleet as one of its servers sees it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct FleetState {
     /// The fleet's name.
     pub name: String,
@@ -96,18 +98,19 @@ impl FleetState {
 }
 
 /// A group of classes.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct GroupState {
     /// The name in the spec.
     pub name: String,
     /// The group's device.
     pub device: String,
     /// The share of its classes together.
+    #[schemars(schema_with = "schema::share")]
     pub share: ShareNumbers,
 }
 
 /// A number of each class that tables show, found under `key` in [`ClassState::numbers`] or in its share.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct Column {
     /// The key.
     pub key: String,
@@ -120,7 +123,8 @@ pub struct Column {
 }
 
 /// A class of clients.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
+#[schemars(transform = schema::add_numbers)]
 pub struct ClassState {
     /// The name in the spec.
     pub name: String,
@@ -138,6 +142,7 @@ pub struct ClassState {
     #[serde(default)]
     pub priority: Option<String>,
     /// The class's share, if the policy uses shares.
+    #[schemars(schema_with = "schema::share_or_null")]
     pub share: Option<ShareNumbers>,
     /// The numbers that come from the table of metrics, such as `queued_requests` and `inflight_requests`.
     #[serde(flatten)]
@@ -158,7 +163,7 @@ pub struct ClassState {
 }
 
 /// Requests of an operation since the server began.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct TotalState {
     /// Requests that were answered.
     pub requests: u64,
@@ -169,7 +174,7 @@ pub struct TotalState {
 }
 
 /// The counts of a class in one second.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct SecondState {
     /// When the second began.
     pub at_seconds: u64,
@@ -199,7 +204,7 @@ pub struct SecondState {
 }
 
 /// A change of the running spec.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 pub struct ChangeState {
     /// When it was made.
     pub at_seconds: f64,
