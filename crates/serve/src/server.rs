@@ -264,7 +264,7 @@ fn names_of(listeners: &[Listener], machines: bool) -> Vec<String> {
 fn warn_of_unopened(spec: &Spec, opened: &[Opened], log: &Log, now: Nanos) {
     for (device, trouble) in spec.device.iter().zip(opened).filter_map(|(device, its)| Some((device, its.trouble()?))) {
         let what = format!(
-            "{}: nobody can open its exports until `ioweir ctl SERVER reopen {}`",
+            "{}: nobody can open its exports until `ioweir ctl SERVER device reopen {}`",
             shown(trouble),
             shown(&device.name)
         );

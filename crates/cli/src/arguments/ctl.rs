@@ -59,39 +59,12 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         #[arg(value_name = "KEY=VALUE", required = true)]
         assignments: Vec<String>,
     },
-    /// Reopen a device after a failed flush, to serve what is durable
-    Reopen {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-    },
-    /// Take a snapshot of a device, or delete one; clients wait for a moment
-    Snapshot {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-        /// Name of the snapshot, and of its file; made of the time if left out
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-        /// Delete it; its space is given back by the service of kind snapshot-delete
-        #[arg(long, requires = "name")]
-        delete: bool,
-    },
-    /// List the snapshots of a device
-    Snapshots {
-        /// Name of the device in the spec
-        #[arg(value_name = "DEVICE")]
-        device: String,
-        /// Write JSON to a file; `-` writes to standard output instead of the table
-        #[arg(long, value_name = "FILE|-")]
-        json: Option<String>,
-    },
     /// Add an export, or remove one
     Export {
         #[command(subcommand)]
         verb: ExportVerb,
     },
-    /// Add a device, remove one, or list them
+    /// Add, resize, reopen, remove and list devices
     Device {
         #[command(subcommand)]
         verb: DeviceVerb,
@@ -100,6 +73,11 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
     Volume {
         #[command(subcommand)]
         verb: VolumeVerb,
+    },
+    /// Take, delete and list snapshots of a device
+    Snapshot {
+        #[command(subcommand)]
+        verb: SnapshotVerb,
     },
     /// List the services, and command them
     Service {
@@ -164,9 +142,46 @@ pub(crate) enum DeviceVerb {
         #[arg(value_name = "SIZE")]
         size: String,
     },
+    /// Reopen a device after a failed flush, to serve what is durable
+    Reopen {
+        /// Name of the device
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
     /// Remove a device, and close its file; refused while exports show it
     Remove {
         /// Name of the device
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotVerb {
+    /// Show the snapshots of a device
+    List {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Write JSON to a file; `-` writes to standard output instead of the table
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<String>,
+    },
+    /// Take a snapshot of a device; clients wait for a moment
+    Take {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the snapshot, and of its file; made of the time if left out
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Delete a snapshot; its space is given back by the service of kind snapshot-delete
+    Delete {
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+        /// Name of the snapshot
         #[arg(value_name = "NAME")]
         name: String,
     },

@@ -48,7 +48,7 @@ pub(crate) use calibrate::CalibrateArguments;
 pub(crate) use compare::{CompareArguments, FoldArguments, ReadingArguments, seed};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
-pub(crate) use ctl::{CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
+pub(crate) use ctl::{CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, SnapshotVerb, VolumeVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 #[cfg(feature = "govern")]
 pub(crate) use govern::GovernArguments;

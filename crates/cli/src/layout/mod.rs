@@ -87,7 +87,7 @@ layouts! {
     #[cfg(feature = "serve")]
     "ctl-clients" One "`ioweir ctl SERVER clients`": ioweir_serve::control::Clients;
     #[cfg(feature = "serve")]
-    "ctl-snapshots" List "`ioweir ctl SERVER snapshots`": ioweir_serve::control::SnapshotState;
+    "ctl-snapshots" List "`ioweir ctl SERVER snapshot list`": ioweir_serve::control::SnapshotState;
     #[cfg(feature = "serve")]
     "ctl-volumes" List "`ioweir ctl SERVER volume list`": ioweir_serve::control::VolumeState;
     #[cfg(feature = "serve")]

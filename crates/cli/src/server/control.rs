@@ -1,14 +1,17 @@
 //! The verb `ctl`: finds a running server, asks it, and changes it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ioweir_config::{ByteRate, Size, read_spec, shown};
-use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
+use ioweir_serve::control::{
+    AskError, Command, DeviceCommand, ExportCommand, PauseLease, Release, RunLease, ServiceCommand, SnapshotCommand,
+    VolumeCommand, ask,
+};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
 use super::{clients, devices, services, snapshots, top, volumes};
-use crate::arguments::{CtlArguments, CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, VolumeVerb};
+use crate::arguments::{CtlArguments, CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, SnapshotVerb, VolumeVerb};
 use crate::failure::Failure;
 use crate::output;
 
@@ -29,41 +32,10 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             let answer = ask(&socket, &Command::Save {})?;
             output::put(file, answer["spec"].as_str().unwrap_or_default().as_bytes())
         }
-        CtlVerb::Reopen { device } => tell(&ask(&socket, &Command::Reopen(device.clone()))?),
-        CtlVerb::Snapshot { device, name: Some(name), delete: true, .. } => {
-            let (device, name) = (device.clone(), name.clone());
-            tell(&ask(&socket, &Command::DeleteSnapshot { device, name })?)
-        }
-        CtlVerb::Snapshot { device, name, .. } => {
-            let (device, name) = (device.clone(), name.clone());
-            tell(&ask(&socket, &Command::Snapshot { device, name })?)
-        }
-        CtlVerb::Snapshots { device, json } => {
-            show(json, ask(&socket, &Command::Snapshots(device.clone()))?, snapshots::print)
-        }
-        CtlVerb::Export { verb } => {
-            let command = match verb {
-                ExportVerb::Add { name, keys } => Command::AddExport { name: name.clone(), keys: keys.clone() },
-                ExportVerb::Remove { name, drain } => Command::RemoveExport { name: name.clone(), drain: *drain },
-            };
-            tell(&ask(&socket, &command)?)
-        }
-        CtlVerb::Device { verb: DeviceVerb::List { json } } => {
-            show_list(json, ask(&socket, &Command::State {})?, "devices", devices::print)
-        }
-        CtlVerb::Device { verb: DeviceVerb::Add { name, keys } } => {
-            tell(&ask(&socket, &Command::AddDevice { name: name.clone(), keys: keys.clone() })?)
-        }
-        CtlVerb::Device { verb: DeviceVerb::Resize { name, size } } => {
-            tell(&ask(&socket, &Command::ResizeDevice { name: name.clone(), size: size.parse()? })?)
-        }
-        CtlVerb::Device { verb: DeviceVerb::Remove { name } } => {
-            tell(&ask(&socket, &Command::RemoveDevice(name.clone()))?)
-        }
-        CtlVerb::Volume { verb: VolumeVerb::List { device, json } } => {
-            show(json, ask(&socket, &Command::Volumes(device.clone()))?, volumes::print)
-        }
-        CtlVerb::Volume { verb } => tell(&ask(&socket, &volume_command(verb)?)?),
+        CtlVerb::Export { verb } => export(&socket, verb),
+        CtlVerb::Device { verb } => device(&socket, verb),
+        CtlVerb::Volume { verb } => volume(&socket, verb),
+        CtlVerb::Snapshot { verb } => snapshot(&socket, verb),
         CtlVerb::Service { verb: ServiceVerb::List { json } } => {
             show_list(json, ask(&socket, &Command::State {})?, "services", services::print)
         }
@@ -90,18 +62,54 @@ fn show_list(
     show(json, if json.is_some() { state[list].take() } else { state }, print)
 }
 
-/// The command of a verb that changes a volume.
-fn volume_command(verb: &VolumeVerb) -> Result<Command, Failure> {
-    Ok(match verb {
-        VolumeVerb::List { device, .. } => Command::Volumes(device.clone()),
+fn export(socket: &Path, verb: &ExportVerb) -> Result<(), Failure> {
+    let command = match verb {
+        ExportVerb::Add { name, keys } => ExportCommand::Add { name: name.clone(), keys: keys.clone() },
+        ExportVerb::Remove { name, drain } => ExportCommand::Remove { name: name.clone(), drain: *drain },
+    };
+    tell(&ask(socket, &Command::Export(command))?)
+}
+
+fn device(socket: &Path, verb: &DeviceVerb) -> Result<(), Failure> {
+    let command = match verb {
+        DeviceVerb::List { json } => {
+            return show_list(json, ask(socket, &Command::State {})?, "devices", devices::print);
+        }
+        DeviceVerb::Add { name, keys } => DeviceCommand::Add { name: name.clone(), keys: keys.clone() },
+        DeviceVerb::Resize { name, size } => DeviceCommand::Resize { name: name.clone(), size: size.parse()? },
+        DeviceVerb::Remove { name } => DeviceCommand::Remove(name.clone()),
+        DeviceVerb::Reopen { name } => DeviceCommand::Reopen(name.clone()),
+    };
+    tell(&ask(socket, &Command::Device(command))?)
+}
+
+fn volume(socket: &Path, verb: &VolumeVerb) -> Result<(), Failure> {
+    let command = match verb {
+        VolumeVerb::List { device, json } => {
+            let command = Command::Volume(VolumeCommand::List(device.clone()));
+            return show(json, ask(socket, &command)?, volumes::print);
+        }
         VolumeVerb::Add { device, name, size } => {
-            Command::AddVolume { device: device.clone(), name: name.clone(), size: size.parse()? }
+            VolumeCommand::Add { device: device.clone(), name: name.clone(), size: size.parse()? }
         }
         VolumeVerb::Resize { device, name, size } => {
-            Command::ResizeVolume { device: device.clone(), name: name.clone(), size: size.parse()? }
+            VolumeCommand::Resize { device: device.clone(), name: name.clone(), size: size.parse()? }
         }
-        VolumeVerb::Remove { device, name } => Command::RemoveVolume { device: device.clone(), name: name.clone() },
-    })
+        VolumeVerb::Remove { device, name } => VolumeCommand::Remove { device: device.clone(), name: name.clone() },
+    };
+    tell(&ask(socket, &Command::Volume(command))?)
+}
+
+fn snapshot(socket: &Path, verb: &SnapshotVerb) -> Result<(), Failure> {
+    let command = match verb {
+        SnapshotVerb::List { device, json } => {
+            let command = Command::Snapshot(SnapshotCommand::List(device.clone()));
+            return show(json, ask(socket, &command)?, snapshots::print);
+        }
+        SnapshotVerb::Take { device, name } => SnapshotCommand::Take { device: device.clone(), name: name.clone() },
+        SnapshotVerb::Delete { device, name } => SnapshotCommand::Delete { device: device.clone(), name: name.clone() },
+    };
+    tell(&ask(socket, &Command::Snapshot(command))?)
 }
 
 fn service_command(verb: &ServiceVerb) -> Result<ServiceCommand, Failure> {

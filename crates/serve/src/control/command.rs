@@ -34,38 +34,46 @@ pub enum Command {
     Reload {},
     /// Write the spec as it is now.
     Save {},
-    /// Open the device of this name again after a failure.
-    Reopen(String),
     /// Give an order to a service.
     Service(ServiceCommand),
-    /// Take a snapshot of a device.
-    Snapshot {
-        /// The device.
-        device: String,
-        /// The name of the snapshot; if absent, it is made of the time.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-    },
-    /// List the snapshots of the device of this name.
-    Snapshots(String),
-    /// Add an export.
-    AddExport {
+    /// Add or remove an export.
+    Export(ExportCommand),
+    /// Change a device, or open it again.
+    Device(DeviceCommand),
+    /// List or change the volumes of a device.
+    Volume(VolumeCommand),
+    /// List, take or delete snapshots of a device.
+    Snapshot(SnapshotCommand),
+}
+
+/// A command about an export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ExportCommand {
+    /// Add one.
+    Add {
         /// The name of the export.
         name: String,
         /// The other keys of the export: `device=d`.
         #[serde(default)]
         keys: Vec<String>,
     },
-    /// Remove an export.
-    RemoveExport {
+    /// Remove one.
+    Remove {
         /// The name of the export.
         name: String,
         /// Whether connected clients get the rest of their answers; without it, connected clients prevent the removal.
         #[serde(default)]
         drain: bool,
     },
-    /// Add a device.
-    AddDevice {
+}
+
+/// A command about a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum DeviceCommand {
+    /// Add one.
+    Add {
         /// The name of the device.
         name: String,
         /// The other keys of the device: `backend=memory`.
@@ -73,18 +81,26 @@ pub enum Command {
         keys: Vec<String>,
     },
     /// Remove the device of this name.
-    RemoveDevice(String),
+    Remove(String),
     /// Make a device longer.
-    ResizeDevice {
+    Resize {
         /// The name of the device.
         name: String,
         /// The new length of the device.
         size: Size,
     },
+    /// Open the device of this name again after a failure.
+    Reopen(String),
+}
+
+/// A command about the volumes of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum VolumeCommand {
     /// List the volumes of the device of this name.
-    Volumes(String),
+    List(String),
     /// Add a volume, which reads as zeroes.
-    AddVolume {
+    Add {
         /// The device.
         device: String,
         /// The name of the volume.
@@ -93,7 +109,7 @@ pub enum Command {
         size: Size,
     },
     /// Give a volume another length.
-    ResizeVolume {
+    Resize {
         /// The device.
         device: String,
         /// The name of the volume.
@@ -102,14 +118,30 @@ pub enum Command {
         size: Size,
     },
     /// Remove a volume.
-    RemoveVolume {
+    Remove {
         /// The device.
         device: String,
         /// The name of the volume.
         name: String,
     },
-    /// Delete a snapshot of a device.
-    DeleteSnapshot {
+}
+
+/// A command about the snapshots of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum SnapshotCommand {
+    /// List the snapshots of the device of this name.
+    List(String),
+    /// Take one.
+    Take {
+        /// The device.
+        device: String,
+        /// The name of the snapshot; if absent, it is made of the time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// Delete one.
+    Delete {
         /// The device.
         device: String,
         /// The name of the snapshot.
@@ -231,13 +263,7 @@ impl Command {
             return Err(format!("a line longer than {LINE_BYTES_MAX} bytes is not read"));
         }
         serde_json::from_slice(line).map_err(|error| {
-            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"hand_over\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}}, \
-                            {\"reopen\":\"DEVICE\"}, {\"snapshot\":{\"device\":\"DEVICE\"}}, {\"snapshots\":\"DEVICE\"}, \
-                            {\"delete_snapshot\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}}, {\"add_export\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
-                            {\"remove_export\":{\"name\":\"NAME\"}}, {\"add_device\":{\"name\":\"NAME\",\"keys\":[\"KEY=VALUE\"]}}, \
-                            {\"remove_device\":\"NAME\"}, {\"resize_device\":{\"name\":\"NAME\",\"size\":\"2GiB\"}}, {\"volumes\":\"DEVICE\"}, \
-                            {\"add_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\",\"size\":\"1GiB\"}}, {\"resize_volume\":...}, \
-                            {\"remove_volume\":{\"device\":\"DEVICE\",\"name\":\"NAME\"}} or {\"service\":{\"name\":\"NAME\",\"run\":{\"lease\":\"10s\"}}}";
+            let expected = r#"{"state":{}}, {"clients":{}}, {"kick":NUMBER}, {"drain":{}}, {"hand_over":{}}, {"set":["KEY=VALUE"]}, {"reload":{}}, {"save":{}}, {"export":{"add":{"name":"NAME","keys":["KEY=VALUE"]}}}, {"export":{"remove":{"name":"NAME"}}}, {"device":{"add":{"name":"NAME","keys":["KEY=VALUE"]}}}, {"device":{"remove":"NAME"}}, {"device":{"resize":{"name":"NAME","size":"2GiB"}}}, {"device":{"reopen":"NAME"}}, {"volume":{"list":"DEVICE"}}, {"volume":{"add":{"device":"DEVICE","name":"NAME","size":"1GiB"}}}, {"volume":{"resize":...}}, {"volume":{"remove":{"device":"DEVICE","name":"NAME"}}}, {"snapshot":{"list":"DEVICE"}}, {"snapshot":{"take":{"device":"DEVICE"}}}, {"snapshot":{"delete":{"device":"DEVICE","name":"NAME"}}} or {"service":{"name":"NAME","run":{"lease":"10s"}}}"#;
             format!("not a command: {error}\n  expected: one of {expected}")
         })
     }
@@ -253,6 +279,8 @@ mod tests {
         assert_eq!(Command::parse(b"{\"reload\":{}}"), Ok(Command::Reload {}));
         assert_eq!(Command::parse(b"{\"kick\":7}"), Ok(Command::Kick(7)));
         assert_eq!(Command::parse(b"{\"set\":[\"a=1\"]}"), Ok(Command::Set(vec!["a=1".into()])));
+        let reopen = Command::Device(DeviceCommand::Reopen("d".into()));
+        assert_eq!(Command::parse(b"{\"device\":{\"reopen\":\"d\"}}"), Ok(reopen));
         for wrong in [&b""[..], b"{}", b"state", b"{\"stop\":{}}", b"{\"state\":{\"a\":1}}", b"{\"set\":[1]}", b"\xff"]
         {
             assert!(Command::parse(wrong).unwrap_err().starts_with("not a command: "));

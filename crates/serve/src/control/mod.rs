@@ -40,7 +40,10 @@ pub use assignment::assign;
 pub use client::{AskError, ask};
 pub(crate) use client::{send, understand};
 pub use clients::{CallerState, ClientState, Clients, ProcessState};
-pub use command::{Command, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand};
+pub use command::{
+    Command, DeviceCommand, ExportCommand, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand,
+    SnapshotCommand, VolumeCommand,
+};
 pub use difference::differences;
 pub use exports::VolumeState;
 use exports::{aligned, unknown_device};

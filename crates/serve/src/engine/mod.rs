@@ -71,7 +71,7 @@ const TOKEN_BACKEND: u64 = u64::MAX - 1;
 
 /// The message about a device with a failed flush.
 pub(crate) const FAILED: &str = "a flush has failed: what was written before may be gone. Writes and flushes fail until it is \
-                                 opened again (ioweir ctl SERVER reopen DEVICE)";
+                                 opened again (ioweir ctl SERVER device reopen DEVICE)";
 
 /// The next action of the thread that runs an engine, after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

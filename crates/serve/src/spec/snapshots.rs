@@ -17,7 +17,7 @@ keys! {
     pub struct Snapshots {
         /// where they lie, on the same file system; made if it is missing. Beside the device's file, as PATH.snapshots, if absent
         folder: Option<PathBuf> = absent,
-        /// how often the server takes a snapshot, from 1s on; if absent, only `ioweir ctl SERVER snapshot` takes them
+        /// how often the server takes a snapshot, from 1s on; if absent, only `ioweir ctl SERVER snapshot take` takes them
         every: Option<Duration> = absent,
         /// how many scheduled snapshots stay, 1 to 10000: older ones are deleted. Needed beside `every`
         keep: Option<u32> = absent,

@@ -11,7 +11,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::Shared;
-use crate::control::{Command, Controller, LINE_BYTES_MAX};
+use crate::control::{
+    Command, Controller, DeviceCommand, ExportCommand, LINE_BYTES_MAX, SnapshotCommand, VolumeCommand,
+};
 use crate::executor::Clock as _;
 use crate::front::{self, Listener};
 use crate::log::{Event, EventKind};
@@ -97,41 +99,15 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
         Ok(Command::Kick(number)) => {
             shared.controller.kick(number, &shared.stopper).map(|what| json!({ "changes": [what] }))
         }
-        Ok(Command::Reopen(device)) => {
-            shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
-        }
         Ok(Command::Service(command)) => shared.controller.order(&command).map(|what| json!({ "changes": [what] })),
-        Ok(command @ (Command::Snapshot { .. } | Command::Snapshots(_) | Command::DeleteSnapshot { .. })) => {
-            let controller = shared.controller.clone();
-            // Commands for snapshots wait for a disk, so they run on a thread of their own.
-            let done = tokio::task::spawn_blocking(move || tend_snapshots(&controller, command)).await;
-            done.unwrap_or_else(|error| Err(error.to_string()))
+        Ok(Command::Set(assignments)) => {
+            apart(shared, move |controller| controller.set(&assignments).map(changes)).await
         }
-        Ok(
-            command @ (Command::Set(_)
-            | Command::Reload {}
-            | Command::AddExport { .. }
-            | Command::RemoveExport { .. }
-            | Command::AddDevice { .. }
-            | Command::RemoveDevice(_)
-            | Command::ResizeDevice { .. }),
-        ) => {
-            let controller = shared.controller.clone();
-            // Such a command waits for devices that open or end, and for others of its kind, so it runs on a thread of its own.
-            let done = tokio::task::spawn_blocking(move || change_spec(&controller, command)).await;
-            done.unwrap_or_else(|error| Err(error.to_string()))
-        }
-        Ok(
-            command @ (Command::Volumes(_)
-            | Command::AddVolume { .. }
-            | Command::ResizeVolume { .. }
-            | Command::RemoveVolume { .. }),
-        ) => {
-            let controller = shared.controller.clone();
-            // The commands for volumes write a file, so they run on a thread of their own.
-            let done = tokio::task::spawn_blocking(move || tend_volumes(&controller, command)).await;
-            done.unwrap_or_else(|error| Err(error.to_string()))
-        }
+        Ok(Command::Reload {}) => apart(shared, |controller| controller.reload().map(changes)).await,
+        Ok(Command::Export(command)) => apart(shared, |controller| change_exports(controller, command)).await,
+        Ok(Command::Device(command)) => apart(shared, |controller| change_devices(controller, command)).await,
+        Ok(Command::Volume(command)) => apart(shared, |controller| tend_volumes(controller, command)).await,
+        Ok(Command::Snapshot(command)) => apart(shared, |controller| tend_snapshots(controller, command)).await,
         Ok(Command::Save {}) => shared.controller.saved().map(|text| json!({ "spec": text })),
         Err(error) => Err(error),
     };
@@ -141,33 +117,69 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
     }
 }
 
-fn change_spec(controller: &Controller, command: Command) -> Result<Value, String> {
-    let changed = match command {
-        Command::Set(assignments) => controller.set(&assignments),
-        Command::Reload {} => controller.reload(),
-        Command::AddExport { name, keys } => controller.add_export(&name, &keys),
-        Command::RemoveExport { name, drain } => controller.remove_export(&name, drain),
-        Command::AddDevice { name, keys } => controller.add_device(&name, &keys),
-        Command::RemoveDevice(name) => controller.remove_device(&name),
-        Command::ResizeDevice { name, size } => controller.resize_device(&name, size),
-        _ => Err("this is no command that changes the spec".into()),
-    };
-    changed.map(|changes| json!({ "changes": changes }))
+/// Carries out a command that waits for a disk, for devices that open or end, or for other changes, on a thread of its own.
+async fn apart(
+    shared: &Shared,
+    act: impl FnOnce(&Controller) -> Result<Value, String> + Send + 'static,
+) -> Result<Value, String> {
+    let controller = shared.controller.clone();
+    let done = tokio::task::spawn_blocking(move || act(&controller)).await;
+    done.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-fn tend_snapshots(controller: &Controller, command: Command) -> Result<Value, String> {
-    let changes = |device: &str, what: String| json!({ "changes": [format!("device {device}: {what}")] });
+fn changes(of: Vec<String>) -> Value {
+    json!({ "changes": of })
+}
+
+/// The change of a device, with its name.
+fn change_of(device: &str, what: &str) -> Value {
+    changes(vec![format!("device {device}: {what}")])
+}
+
+fn change_exports(controller: &Controller, command: ExportCommand) -> Result<Value, String> {
     match command {
-        Command::Snapshot { device, name } => {
-            controller.take_snapshot(&device, name.as_deref()).map(|what| changes(&device, what))
+        ExportCommand::Add { name, keys } => controller.add_export(&name, &keys).map(changes),
+        ExportCommand::Remove { name, drain } => controller.remove_export(&name, drain).map(changes),
+    }
+}
+
+fn change_devices(controller: &Controller, command: DeviceCommand) -> Result<Value, String> {
+    match command {
+        DeviceCommand::Add { name, keys } => controller.add_device(&name, &keys).map(changes),
+        DeviceCommand::Remove(name) => controller.remove_device(&name).map(changes),
+        DeviceCommand::Resize { name, size } => controller.resize_device(&name, size).map(changes),
+        DeviceCommand::Reopen(name) => controller.reopen(&name).map(|what| change_of(&name, &what)),
+    }
+}
+
+fn tend_volumes(controller: &Controller, command: VolumeCommand) -> Result<Value, String> {
+    match command {
+        VolumeCommand::List(device) => {
+            serde_json::to_value(controller.list_volumes(&device)?).map_err(|error| error.to_string())
         }
-        Command::DeleteSnapshot { device, name } => {
-            controller.delete_snapshot(&device, &name).map(|what| changes(&device, what))
+        VolumeCommand::Add { device, name, size } => {
+            controller.add_volume(&device, &name, size.0).map(|what| change_of(&device, &what))
         }
-        Command::Snapshots(device) => {
+        VolumeCommand::Resize { device, name, size } => {
+            controller.resize_volume(&device, &name, size.0).map(|what| change_of(&device, &what))
+        }
+        VolumeCommand::Remove { device, name } => {
+            controller.remove_volume(&device, &name).map(|what| change_of(&device, &what))
+        }
+    }
+}
+
+fn tend_snapshots(controller: &Controller, command: SnapshotCommand) -> Result<Value, String> {
+    match command {
+        SnapshotCommand::List(device) => {
             serde_json::to_value(controller.list_snapshots(&device)?).map_err(|error| error.to_string())
         }
-        _ => Err("this is no command about snapshots".into()),
+        SnapshotCommand::Take { device, name } => {
+            controller.take_snapshot(&device, name.as_deref()).map(|what| change_of(&device, &what))
+        }
+        SnapshotCommand::Delete { device, name } => {
+            controller.delete_snapshot(&device, &name).map(|what| change_of(&device, &what))
+        }
     }
 }
 
@@ -189,25 +201,6 @@ async fn hand_over(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
     let _ = sent.send(process);
     // The other process learns from the end of this connection that the devices are free.
     std::future::pending().await
-}
-
-fn tend_volumes(controller: &Controller, command: Command) -> Result<Value, String> {
-    let changes = |device: &str, what: String| json!({ "changes": [format!("device {device}: {what}")] });
-    match command {
-        Command::AddVolume { device, name, size } => {
-            controller.add_volume(&device, &name, size.0).map(|what| changes(&device, what))
-        }
-        Command::ResizeVolume { device, name, size } => {
-            controller.resize_volume(&device, &name, size.0).map(|what| changes(&device, what))
-        }
-        Command::RemoveVolume { device, name } => {
-            controller.remove_volume(&device, &name).map(|what| changes(&device, what))
-        }
-        Command::Volumes(device) => {
-            serde_json::to_value(controller.list_volumes(&device)?).map_err(|error| error.to_string())
-        }
-        _ => Err("this is no command about volumes".into()),
-    }
 }
 
 /// Logs that the server drains, and returns the text for the operator.

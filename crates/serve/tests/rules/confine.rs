@@ -11,7 +11,7 @@ use std::process::Command as Process;
 
 use ioweir_config::Size;
 use ioweir_serve::confine::{Confinement, status};
-use ioweir_serve::control::{Command, ask};
+use ioweir_serve::control::{Command, DeviceCommand, VolumeCommand, ask};
 use ioweir_serve::server::{Entrance, Server, check};
 use ioweir_serve::spec::Spec;
 
@@ -35,7 +35,7 @@ fn serve_confined() {
     let control = folder.join("in/control");
 
     // A confined server still does all its work: volumes, writes, a flush, a reload, checksums, a clean end.
-    let add = Command::AddVolume { device: "d".into(), name: "v".into(), size: Size(1 << 20) };
+    let add = Command::Volume(VolumeCommand::Add { device: "d".into(), name: "v".into(), size: Size(1 << 20) });
     ask(&control, &add).unwrap();
     ask(&control, &Command::Reload {}).unwrap();
     // Devices can be added where their files can be reached; elsewhere the error says why not.
@@ -43,7 +43,8 @@ fn serve_confined() {
     let add = |name: &str, path: &Path| {
         let table = format!("volumes={}", left_open(name).display());
         let keys = ["backend=file".to_string(), format!("path={}", path.display()), "size=1MiB".into(), table];
-        ask(&control, &Command::AddDevice { name: name.into(), keys: keys.into() }).map_err(|error| error.to_string())
+        ask(&control, &Command::Device(DeviceCommand::Add { name: name.into(), keys: keys.into() }))
+            .map_err(|error| error.to_string())
     };
     // A table that was not closed is replaced by a copy.
     fs::copy(folder.join("in/volumes"), left_open("near")).unwrap();

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::client::*;
 use crate::log::{events, listen};
-use ioweir_serve::control::{Command, ask};
+use ioweir_serve::control::{Command, DeviceCommand, ExportCommand, VolumeCommand, ask};
 use ioweir_serve::server::{self, Entrance, Server, Strictness};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
@@ -192,7 +192,10 @@ fn an_unopened_device_keeps_no_other_down() {
         assert_eq!((said.len(), &said[0]["event"], &said[0]["level"]), (1, &json!("device_unopened"), &json!("ERROR")));
 
         // The device stays unopened until the cause is mended; meanwhile the server can be changed.
-        let reopen = || ask(&folder.join("control"), &Command::Reopen(name.clone())).map_err(|error| error.to_string());
+        let reopen = || {
+            ask(&folder.join("control"), &Command::Device(DeviceCommand::Reopen(name.clone())))
+                .map_err(|error| error.to_string())
+        };
         let refused = reopen().unwrap_err();
         assert!(refused.contains(&name) && refused.contains(kind.says), "{refused}");
         ask(&folder.join("control"), &Command::Set(vec!["server.connections_max=60".into()])).unwrap();
@@ -203,7 +206,11 @@ fn an_unopened_device_keeps_no_other_down() {
         assert_eq!(device(folder, &name)["size_bytes"], SIZE);
         assert_eq!(events(&name)[1]["event"], "device_opened");
         if kind.keys.contains("volumes") {
-            let add = Command::AddVolume { device: name.clone(), name: "v".into(), size: ioweir_config::Size(65_536) };
+            let add = Command::Volume(VolumeCommand::Add {
+                device: name.clone(),
+                name: "v".into(),
+                size: ioweir_config::Size(65_536),
+            });
             ask(&folder.join("control"), &add).unwrap();
         }
         let mut bad = client(folder, "bad").unwrap();
@@ -235,8 +242,8 @@ fn an_unopened_device_can_be_removed() {
     let folder = temporary.path();
     let server = start(&spec_of(&KINDS[0], folder, "gone"), Strictness::Some).unwrap();
     let ask = |command: Command| ask(&folder.join("control"), &command).unwrap();
-    ask(Command::RemoveExport { name: "bad".into(), drain: false });
-    ask(Command::RemoveDevice("gone".into()));
+    ask(Command::Export(ExportCommand::Remove { name: "bad".into(), drain: false }));
+    ask(Command::Device(DeviceCommand::Remove("gone".into())));
     assert_eq!(get(folder, "/health"), (200, "ok\n".into()));
     flush(&mut client(folder, "export").unwrap());
     server.stopper().stop();

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 
-use ioweir_serve::control::{Command, ask};
+use ioweir_serve::control::{Command, DeviceCommand, ExportCommand, VolumeCommand, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
@@ -25,15 +25,15 @@ impl Served {
     fn come(&self, name: &str, keys: &[&str]) -> Result<Value, String> {
         let at = self.folder.path().display().to_string();
         let keys = keys.iter().map(|key| key.replace("AT", &at)).collect();
-        self.ask(&Command::AddDevice { name: name.into(), keys })
+        self.ask(&Command::Device(DeviceCommand::Add { name: name.into(), keys }))
     }
 
     fn grow(&self, name: &str, bytes: u64) -> Result<Value, String> {
-        self.ask(&Command::ResizeDevice { name: name.into(), size: ioweir_config::Size(bytes) })
+        self.ask(&Command::Device(DeviceCommand::Resize { name: name.into(), size: ioweir_config::Size(bytes) }))
     }
 
     fn go(&self, name: &str) -> Result<Value, String> {
-        self.ask(&Command::RemoveDevice(name.into()))
+        self.ask(&Command::Device(DeviceCommand::Remove(name.into())))
     }
 
     /// The state with the engines' present counts: they are asked at most ten times a second.
@@ -124,7 +124,7 @@ fn added_devices_are_served_by_shares_and_shown() {
     assert!(waits.contains("limit"), "{waits}");
     assert_eq!(read(&mut b, MIB), [7; 4096]);
     drop((slow, a, b));
-    served.ask(&Command::RemoveExport { name: "slow".into(), drain: true }).unwrap();
+    served.ask(&Command::Export(ExportCommand::Remove { name: "slow".into(), drain: true })).unwrap();
 
     // A server that is started with the saved spec serves the same devices, with the data that was written.
     let saved = served.saved();
@@ -196,7 +196,7 @@ fn devices_without_exports_go_and_release_their_files() {
     assert_eq!(write(&mut a, 0, 1), 0);
     served.come("d", &["backend=file", "path=AT/disk", "size=4MiB", "volumes=AT/volumes"]).unwrap();
     let size = ioweir_config::Size(MIB);
-    served.ask(&Command::AddVolume { device: "d".into(), name: "v".into(), size }).unwrap();
+    served.ask(&Command::Volume(VolumeCommand::Add { device: "d".into(), name: "v".into(), size })).unwrap();
     served.export("b", &["device=d", "volume=v"]).unwrap();
     let mut b = served.client("b");
     assert_eq!(write(&mut b, 0, 9), 0);
@@ -216,8 +216,8 @@ fn devices_without_exports_go_and_release_their_files() {
     assert_eq!(std::fs::read(served.folder.path().join("disk")).unwrap()[..4096], [9; 4096]);
     assert_eq!(served.devices(), ["first"]);
     for refused in [
-        served.ask(&Command::Volumes("d".into())),
-        served.ask(&Command::Reopen("d".into())),
+        served.ask(&Command::Volume(VolumeCommand::List("d".into()))),
+        served.ask(&Command::Device(DeviceCommand::Reopen("d".into()))),
         served.export("b", &["device=d"]),
         served.go("d"),
     ] {
@@ -255,7 +255,13 @@ fn files_grow_under_clients_and_read_as_zeroes() {
 
     // Volumes can use the added room. A file that another program has made longer keeps its length, here through a reload.
     served.come("pool", &["backend=file", "path=AT/pool", "size=1MiB", "volumes=AT/volumes"]).unwrap();
-    let volume = || Command::AddVolume { device: "pool".into(), name: "v".into(), size: ioweir_config::Size(3 * MIB) };
+    let volume = || {
+        Command::Volume(VolumeCommand::Add {
+            device: "pool".into(),
+            name: "v".into(),
+            size: ioweir_config::Size(3 * MIB),
+        })
+    };
     assert!(served.ask(&volume()).unwrap_err().contains("no room"));
     let pool = std::fs::File::options().write(true).open(served.folder.path().join("pool")).unwrap();
     pool.set_len(4 * MIB).unwrap();
@@ -366,7 +372,9 @@ fn grow_and_kill(name: &str, file: &str, keys: &str) -> String {
         }
         let asked = {
             let (control, size) = (control.clone(), ioweir_config::Size(size + MIB));
-            std::thread::spawn(move || ask(&control, &Command::ResizeDevice { name: "d".into(), size }).is_ok())
+            std::thread::spawn(move || {
+                ask(&control, &Command::Device(DeviceCommand::Resize { name: "d".into(), size })).is_ok()
+            })
         };
         for block in 0..=round % 7 {
             let (offset, byte) = (size - 4096 * (block + 1), round as u8 + 1);

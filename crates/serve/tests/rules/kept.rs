@@ -17,7 +17,7 @@ use ioweir_config::Size;
 use ioweir_govern::store::{Found, Kept, Store};
 use ioweir_serve::backend::checked::sidecar::{self, Identity};
 use ioweir_serve::backend::checked::table::Table;
-use ioweir_serve::control::{Command, VolumeState};
+use ioweir_serve::control::{Command, VolumeCommand, VolumeState};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use serde_json::json;
@@ -147,7 +147,7 @@ fn files_of_earlier_versions_are_read() {
             }
         }
         let volumes: Vec<VolumeState> =
-            serde_json::from_value(served.ask(&Command::Volumes("pool".into())).unwrap()).unwrap();
+            serde_json::from_value(served.ask(&Command::Volume(VolumeCommand::List("pool".into()))).unwrap()).unwrap();
         let places: Vec<(&str, u64, u64)> =
             volumes.iter().map(|volume| (&*volume.name, volume.offset_bytes, volume.size_bytes)).collect();
         assert_eq!(places, [("one", 0, 1 << 20), ("two", 1 << 20, 1 << 20)], "{}", version.display());
@@ -185,7 +185,7 @@ fn files_of_this_version_are_kept() {
     }
     for name in ["one", "two"] {
         let (device, name) = ("pool".into(), name.into());
-        served.ask(&Command::AddVolume { device, name, size: Size(1 << 20) }).unwrap();
+        served.ask(&Command::Volume(VolumeCommand::Add { device, name, size: Size(1 << 20) })).unwrap();
     }
     let mut client = served.client("late");
     client.write_all(&request(TRIM, 0, 1, 8 * BLOCK, 4 * BLOCK as u32)).unwrap();

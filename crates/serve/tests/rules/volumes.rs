@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use ioweir_config::Size;
 use ioweir_serve::backend::Volumes;
-use ioweir_serve::control::{Command, VolumeState, ask};
+use ioweir_serve::control::{Command, ExportCommand, VolumeCommand, VolumeState, ask};
 use ioweir_serve::nbd::Export;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
@@ -243,28 +243,36 @@ impl Served {
     }
 
     fn add(&self, device: &str, name: &str, mib: u64) -> Result<Value, String> {
-        self.ask(&Command::AddVolume { device: device.into(), name: name.into(), size: Size(mib * MIB) })
+        self.ask(&Command::Volume(VolumeCommand::Add {
+            device: device.into(),
+            name: name.into(),
+            size: Size(mib * MIB),
+        }))
     }
 
     fn resize(&self, device: &str, name: &str, mib: u64) -> Result<Value, String> {
-        self.ask(&Command::ResizeVolume { device: device.into(), name: name.into(), size: Size(mib * MIB) })
+        self.ask(&Command::Volume(VolumeCommand::Resize {
+            device: device.into(),
+            name: name.into(),
+            size: Size(mib * MIB),
+        }))
     }
 
     fn remove(&self, device: &str, name: &str) -> Result<Value, String> {
-        self.ask(&Command::RemoveVolume { device: device.into(), name: name.into() })
+        self.ask(&Command::Volume(VolumeCommand::Remove { device: device.into(), name: name.into() }))
     }
 
     pub(crate) fn export(&self, name: &str, keys: &[&str]) -> Result<Value, String> {
         let keys = keys.iter().map(|key| (*key).into()).collect();
-        self.ask(&Command::AddExport { name: name.into(), keys })
+        self.ask(&Command::Export(ExportCommand::Add { name: name.into(), keys }))
     }
 
     pub(crate) fn unexport(&self, name: &str, drain: bool) -> Result<Value, String> {
-        self.ask(&Command::RemoveExport { name: name.into(), drain })
+        self.ask(&Command::Export(ExportCommand::Remove { name: name.into(), drain }))
     }
 
     fn volumes(&self, device: &str) -> Vec<VolumeState> {
-        serde_json::from_value(self.ask(&Command::Volumes(device.into())).unwrap()).unwrap()
+        serde_json::from_value(self.ask(&Command::Volume(VolumeCommand::List(device.into()))).unwrap()).unwrap()
     }
 
     /// The size of an export, with a client of it; `None` if it cannot be opened.
@@ -562,7 +570,7 @@ fn kills_neither_lose_nor_revive_volumes() {
         drop(process.connect());
         // The socket file of a killed server exists until this server has replaced it.
         let answer = loop {
-            if let Ok(answer) = ask(&control, &Command::Volumes("d".into())) {
+            if let Ok(answer) = ask(&control, &Command::Volume(VolumeCommand::List("d".into()))) {
                 break answer;
             }
         };
@@ -592,9 +600,9 @@ fn kills_neither_lose_nor_revive_volumes() {
             let size = Size(bytes);
             maybe = Some((name.clone(), bytes));
             let command = match (is_there, bytes) {
-                (true, 0) => Command::RemoveVolume { device, name: name.clone() },
-                (true, _) => Command::ResizeVolume { device, name: name.clone(), size },
-                (false, _) => Command::AddVolume { device, name: name.clone(), size },
+                (true, 0) => Command::Volume(VolumeCommand::Remove { device, name: name.clone() }),
+                (true, _) => Command::Volume(VolumeCommand::Resize { device, name: name.clone(), size }),
+                (false, _) => Command::Volume(VolumeCommand::Add { device, name: name.clone(), size }),
             };
             match ask(&control, &command) {
                 Ok(_) if bytes == 0 => drop(told.remove(&name)),

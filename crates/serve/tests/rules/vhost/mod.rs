@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use ioweir_serve::capture::{Capture, CaptureWriter};
-use ioweir_serve::control::{Command, ask};
+use ioweir_serve::control::{Command, ExportCommand, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use ioweir_trace::{Names, Record, Served as Row, TraceError, TraceSink};
@@ -676,8 +676,8 @@ fn disks_come_grow_and_go_while_it_serves() {
         let vhost = format!("vhost=unix:{}", place.display());
         ["device=d", "offset=32MiB", "size=16MiB", &vhost].map(String::from).to_vec()
     };
-    let add = |place| Command::AddExport { name: "late".into(), keys: keys(place) };
-    let remove = Command::RemoveExport { name: "late".into(), drain: false };
+    let add = |place| Command::Export(ExportCommand::Add { name: "late".into(), keys: keys(place) });
+    let remove = Command::Export(ExportCommand::Remove { name: "late".into(), drain: false });
 
     // A socket that cannot be made leaves nothing behind.
     let nowhere = served.folder.path().join("nowhere/late");
@@ -707,7 +707,7 @@ fn disks_come_grow_and_go_while_it_serves() {
         assert_eq!(machine.ask(0, OUT, 16 << 11, &[Part(BUFFER, 4096, false)]), OK);
 
         // Drained, it goes with its socket, and the connection of its guest ends.
-        ask(&Command::RemoveExport { name: "late".into(), drain: true }).unwrap();
+        ask(&Command::Export(ExportCommand::Remove { name: "late".into(), drain: true })).unwrap();
         monitor.wait_for_end();
         assert!(!place.exists() && UnixStream::connect(&place).is_err());
     }
@@ -716,8 +716,8 @@ fn disks_come_grow_and_go_while_it_serves() {
     let monitor = machine.connect(&served.vm());
     assert_eq!(machine.ask(0, IN, 0, &[Part(BUFFER, 512, true)]), OK);
     drop((monitor, machine));
-    ask(&Command::AddExport { name: "other".into(), keys: vec!["device=d".into()] }).unwrap();
-    ask(&Command::RemoveExport { name: "export".into(), drain: true }).unwrap();
+    ask(&Command::Export(ExportCommand::Add { name: "other".into(), keys: vec!["device=d".into()] })).unwrap();
+    ask(&Command::Export(ExportCommand::Remove { name: "export".into(), drain: true })).unwrap();
     assert!(!served.vm().exists());
     served.stop();
 }
@@ -730,9 +730,9 @@ fn drained_guests_do_not_disconnect_the_next() {
     let keys = ["device=d", "size=1MiB", &vhost].map(String::from).to_vec();
     // Events of the drained connection come while the thread of its monitor has not ended, which is a matter of luck.
     for round in 0..40 {
-        ask(&control, &Command::AddExport { name: "late".into(), keys: keys.clone() }).unwrap();
+        ask(&control, &Command::Export(ExportCommand::Add { name: "late".into(), keys: keys.clone() })).unwrap();
         let drained = Machine::new(1).connect(&place);
-        ask(&control, &Command::RemoveExport { name: "late".into(), drain: true }).unwrap();
+        ask(&control, &Command::Export(ExportCommand::Remove { name: "late".into(), drain: true })).unwrap();
         drained.wait_for_end();
         let mut next = Machine::new(1);
         let monitor = next.connect(&served.vm());
