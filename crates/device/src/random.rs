@@ -26,6 +26,11 @@ impl Random {
         Self(Pcg64Mcg::seed_from_u64(mixer.next_u64()))
     }
 
+    /// The next 64 bits of the source.
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
     /// A number below `bound`; zero if `bound` is zero. Its bias is below one in 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.0.next_u64()) * u128::from(bound);

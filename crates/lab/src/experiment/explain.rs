@@ -382,6 +382,11 @@ impl Story<'_> {
             let room = format_nanos(Nanos(times.log_room_nanos()));
             let _ = writeln!(out, "  waited for {room} for room in the write log, until a consistency point ended");
         }
+        let waits =
+            [(times.lock_nanos(), "the lock of its object"), (times.own_work_nanos(), "work of the server itself")];
+        for (nanos, what) in waits.into_iter().filter(|(nanos, _)| *nanos > 0) {
+            let _ = writeln!(out, "  waited for {} for {what}", format_nanos(Nanos(nanos)));
+        }
         Some(Nanos(dispatched.0.saturating_sub(times.of_layer(Layer::Scheduler))))
     }
 

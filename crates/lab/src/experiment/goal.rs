@@ -66,7 +66,7 @@ impl Experiment {
 
     /// Whether nobody waits for the requests of a class: background work, the writes of consistency points, reads ahead.
     pub(super) fn is_own_work(&self, class: &ClassSpec) -> bool {
-        class.background.is_some() || self.is_of_server(class)
+        self.is_background(class) || self.is_of_server(class)
     }
 
     /// The decision of the gate on the models of the devices: the gravest of all. Devices are judged by what the traces of

@@ -43,7 +43,7 @@ fn rows(report: &ExperimentReport) -> impl Iterator<Item = (&Summary, &str, Stri
 pub(super) fn times(report: &ExperimentReport) -> Option<Table> {
     let parts = parts(report);
     let background = METRICS.iter().find(|metric| metric.name == "background_mean")?;
-    let has_background = report.experiment.classes.iter().any(|class| class.background.is_some());
+    let has_background = report.experiment.classes.iter().any(|class| report.experiment.is_background(class));
     let columns =
         parts.iter().map(|(_, part)| number(format!("{}: {}", part.layer.name(), part.words_short())).unit("ms"));
     let columns = std::iter::once(Column::text("class")).chain(columns);

@@ -1,11 +1,10 @@
 //! The machine of an experiment: its groups of devices, its cores, and the devices of each class; with the checks of their keys.
 
-use ioweir_core::{Nanos, SECTOR_BYTES};
+use ioweir_core::SECTOR_BYTES;
 
 use super::parse::DEPTH_MAX;
 use super::spec::{
-    BackgroundSpec, ClassSpec, CoresSpec, DeviceChoice, DeviceGroupSpec, Experiment, LogSpec, Pace, ReadAheadSpec,
-    Spacing,
+    BackgroundSpec, ClassSpec, DeviceChoice, DeviceGroupSpec, Experiment, LogSpec, Pace, ReadAheadSpec, Spacing,
 };
 use ioweir_config::{Complaint, Duration, Ratio, SchedulerChoice, unknown};
 use ioweir_device::{DeviceSpec, ModelChoice};
@@ -97,18 +96,14 @@ impl Experiment {
             serial.check("cores.serial")?;
         }
         self.log.as_ref().map_or(Ok(()), |log| self.check_log(log))?;
-        self.read_ahead.as_ref().map_or(Ok(()), |ahead| self.check_read_ahead(ahead))
+        self.read_ahead.as_ref().map_or(Ok(()), |ahead| self.check_read_ahead(ahead))?;
+        self.check_waits()
     }
 
     fn check_log(&self, log: &LogSpec) -> Result<(), Complaint> {
-        let Some(cores) = &self.cores else {
+        if self.cores.is_none() {
             let expected = "a table [cores], whose workers fill the log";
             return Err(Complaint::expecting("log", "there are no cores", expected));
-        };
-        if cores.write.nanos().0 + cores.completion.nanos().0 == 0 {
-            let expected =
-                "cores.write or cores.completion above 0, since nothing else takes time until a write is answered";
-            return Err(Complaint::expecting("log", "writes would be answered at once", expected));
         }
         if log.interval.nanos().0 == 0 {
             return Err(Complaint::expecting("log.interval", "is nothing", "a time above 0"));
@@ -148,7 +143,7 @@ impl Experiment {
     }
 
     /// The number of the class of this name.
-    fn find_class(&self, key: &str, name: &str, what: &'static str) -> Result<usize, Complaint> {
+    pub(super) fn find_class(&self, key: &str, name: &str, what: &'static str) -> Result<usize, Complaint> {
         self.classes.iter().position(|class| class.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
             let error = unknown("class", name, &names, what);
@@ -205,9 +200,7 @@ impl Experiment {
             let problem = "only the schedule of cores knows deadlines, and there is no [cores]";
             return Err(Complaint::expecting(key("deadline"), problem, "the key left out, or a table [cores]"));
         }
-        if let Some(misses) = class.misses {
-            class.check_misses(misses, self.cores.as_ref(), &key)?;
-        }
+        self.check_work(class, &key)?;
         if self.is_of_server(class) {
             class.check_of_server(self.read_ahead.as_ref(), &key)?;
         }
@@ -246,45 +239,7 @@ impl DeviceGroupSpec {
     }
 }
 
-impl LogSpec {
-    /// The processor time of a write of a consistency point.
-    pub(crate) fn write_time(&self, class: &ClassSpec) -> Nanos {
-        work_time(self.base, self.per_kib, class)
-    }
-}
-
-impl ReadAheadSpec {
-    /// The processor time of a read ahead.
-    pub(crate) fn read_time(&self, class: &ClassSpec) -> Nanos {
-        work_time(self.base, self.per_kib, class)
-    }
-}
-
-/// The processor time of a request of a class.
-fn work_time(base: Duration, per_kib: Duration, class: &ClassSpec) -> Nanos {
-    let data = u128::from(class.size.0) * u128::from(per_kib.nanos().0) / 1024;
-    base.nanos().after(Nanos(u64::try_from(data).unwrap_or(u64::MAX)))
-}
-
 impl ClassSpec {
-    fn check_misses(
-        &self,
-        misses: Ratio,
-        cores: Option<&CoresSpec>,
-        key: &dyn Fn(&str) -> String,
-    ) -> Result<(), Complaint> {
-        let takes_time = |cores: &CoresSpec| cores.read.nanos().0 + cores.completion.nanos().0 > 0;
-        if !cores.is_some_and(takes_time) {
-            let expected = "a table [cores] with read or completion above 0, since nothing else takes time";
-            return Err(Complaint::expecting(key("misses"), "reads would be answered at once", expected));
-        }
-        if self.background.is_some() && misses < Ratio::ONE {
-            let problem = "background work is done on its device";
-            return Err(Complaint::expecting(key("misses"), problem, "the key left out"));
-        }
-        Ok(())
-    }
-
     /// Refuses keys that mean nothing for requests of the server itself.
     fn check_of_server(&self, ahead: Option<&ReadAheadSpec>, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
         let is_ahead = ahead.is_some_and(|ahead| ahead.class == self.name);
@@ -299,6 +254,8 @@ impl ClassSpec {
             ("read_ratio", self.read_ratio != Ratio::ONE),
             ("sequential", self.sequential != Ratio::ZERO),
             ("misses", self.misses.is_some()),
+            ("locks", self.locks),
+            ("cost", self.cost.is_some()),
             ("region", is_ahead && self.region.is_some()),
             ("deadline", self.deadline.is_some()),
             ("background", self.background.is_some()),

@@ -203,6 +203,22 @@ pub const METRICS: &[Metric] = &[
         of_run: None,
     },
     Metric {
+        name: "lock_mean",
+        help: "waiting for the lock of an object, on average",
+        is_time: true,
+        is_of_machines: true,
+        of_class: Some(|class, _| layer(class, LayerTimes::lock_nanos)),
+        of_run: None,
+    },
+    Metric {
+        name: "own_work_mean",
+        help: "waiting for work of the server itself, on average",
+        is_time: true,
+        is_of_machines: true,
+        of_class: Some(|class, _| layer(class, LayerTimes::own_work_nanos)),
+        of_run: None,
+    },
+    Metric {
         name: "scheduler_mean",
         help: "waiting in the scheduler of the device, on average",
         is_time: true,

@@ -16,6 +16,7 @@ mod spec;
 mod summary;
 mod sweep;
 mod traffic;
+mod work;
 
 pub use document::document;
 #[cfg(feature = "parquet")]

@@ -8,8 +8,7 @@ use ioweir_core::cores::SCHEDULES;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
-use crate::sim::Goal;
-use crate::sim::SerialSpec;
+use crate::sim::{Distribution, Goal, SerialSpec};
 use ioweir_device::standing::Calibrated;
 use ioweir_device::{Extent, ModelChoice};
 
@@ -57,6 +56,10 @@ keys! {
         log: Option<LogSpec> = absent,
         /// reads ahead of classes that read on, beside [cores]
         read_ahead: Option<ReadAheadSpec> = absent,
+        /// locks of objects, beside [cores]
+        locks: Option<LocksSpec> = absent,
+        /// work of the server itself for which writes wait, beside [cores]
+        own_work: Option<OwnWorkSpec> = absent,
         /// whether figures by stream are kept: a client each, or a process of a trace whose streams the scheduler sees
         by_stream: Option<bool> = absent,
         /// whether requests of traces past the end of their device are folded onto it: addresses begin anew at its end
@@ -95,7 +98,7 @@ keys! {
 
 keys! {
     /// The cores of a server.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq)]
     pub struct CoresSpec {
         /// workers, each on a core of its own
         workers: u32 = required,
@@ -117,6 +120,85 @@ keys! {
         expiry: Duration = (Duration::default()),
         /// windows that end with a part in which workers begin nothing: { window = "2ms", length = "100us" }
         serial: Option<SerialSpec> = absent,
+        /// share of each processor time that varies
+        spread: Ratio = (Ratio::ZERO),
+        /// how it varies, with the same mean: "exponential", { lognormal = 1.8 } (the deviation of the logarithm) or { pareto = 1.5 } (the
+        /// exponent of the tail)
+        distribution: Distribution = (Distribution::Exponential),
+        /// requests that take longer before their device: { share = 0.001, from = "1ms", to = "5ms" }, each time between as likely
+        tail: Option<TailSpec> = absent,
+    }
+}
+
+keys! {
+    /// Requests that take longer than others.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TailSpec {
+        /// the share of such requests
+        share: Ratio = required,
+        /// the shortest further time
+        from: Duration = required,
+        /// the longest further time
+        to: Duration = required,
+    }
+}
+
+keys! {
+    /// Processor time of the requests of a class. What is absent is as in [cores].
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct CostSpec {
+        /// of a read before it goes to its device
+        read: Option<Duration> = absent,
+        /// of a write before it goes to its device
+        write: Option<Duration> = absent,
+        /// of a flush or discard before it goes to its device
+        other: Option<Duration> = absent,
+        /// of each KiB: of a write before its device, of a read after it
+        per_kib: Option<Duration> = absent,
+        /// of a request after its device has completed it
+        completion: Option<Duration> = absent,
+        /// share of each of these times that varies
+        spread: Option<Ratio> = absent,
+        /// how it varies, as in [cores]
+        distribution: Option<Distribution> = absent,
+        /// requests that take longer, as in [cores]
+        tail: Option<TailSpec> = absent,
+    }
+}
+
+keys! {
+    /// Locks of objects. A request of a class with `locks` waits for the lock of its object before it begins, first come, first served, and
+    /// holds it until it is answered.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct LocksSpec {
+        /// the size of an object: so many bytes in a row of the addresses of a class's devices; the first byte of a request says which it
+        /// locks
+        object: Size = required,
+    }
+}
+
+keys! {
+    /// Work of the server itself that gates clients: once a request of it is late, writes to the same region wait before they begin,
+    /// until no request of it is left there.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct OwnWorkSpec {
+        /// the class whose requests are such work, with its rate, device and cost
+        class: String = required,
+        /// the size of a region: so many bytes in a row of the addresses of the class's devices
+        region: Size = required,
+        /// how long after its arrival a request of it is late
+        within: Duration = required,
+    }
+}
+
+keys! {
+    /// A triangular swing of a rate: from its mean up by `amplitude`, down to as much below, and up to the mean again.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SwingSpec {
+        /// the highest distance from the mean, as a share of it
+        amplitude: Ratio = required,
+        /// the time from one rise to the next
+        period: Duration = required,
     }
 }
 
@@ -212,6 +294,8 @@ keys! {
         /// the requests of this trace, at its times. An elevator sees its streams and merges, as `ioweir compare` does; a
         /// scheduler that knows shares sees the clients of the class, over which the streams are spread
         trace: Option<String> = absent,
+        /// a swing of the rate: { amplitude = 0.2, period = "1400ms" }
+        swing: Option<SwingSpec> = absent,
         /// share of reads; the others are writes
         read_ratio: Ratio = (Ratio::ONE),
         /// length of a request
@@ -227,6 +311,10 @@ keys! {
         hit_ratio: Option<Ratio> = absent,
         /// share of reads whose data are not in memory: the others are answered by [cores] without their device; 1 if absent
         misses: Option<Ratio> = absent,
+        /// whether its requests lock their object, of which [locks] has the size
+        locks: bool = (false),
+        /// its processor time where it differs from that in [cores]: { read = "200us", spread = 0.5 }
+        cost: Option<CostSpec> = absent,
         /// the time after its arrival by which a request should be answered: the cores' schedule puts it before those without, and
         /// those with later ones, if it knows deadlines
         deadline: Option<Duration> = absent,
@@ -274,10 +362,15 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[[class]]", ClassSpec::keys()),
         ("[[class.phase]]", PhaseSpec::keys()),
         ("[class.background]", BackgroundSpec::keys()),
+        ("[class.cost]", CostSpec::keys()),
+        ("[class.swing]", SwingSpec::keys()),
         ("[[device]]", DeviceGroupSpec::keys()),
         ("[cores]", CoresSpec::keys()),
+        ("[cores.tail]", TailSpec::keys()),
         ("[log]", LogSpec::keys()),
         ("[read_ahead]", ReadAheadSpec::keys()),
+        ("[locks]", LocksSpec::keys()),
+        ("[own_work]", OwnWorkSpec::keys()),
         ("[[group]]", GroupSpec::keys()),
         ("[[expect]]", Expectation::keys()),
     ]

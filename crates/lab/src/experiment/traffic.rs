@@ -78,6 +78,7 @@ struct Class {
     backlog: u32,
     pause: Nanos,
     rate: u64,
+    swing: Option<Swing>,
     spacing: Spacing,
     read_ratio: Ratio,
     hit_ratio: Option<Ratio>,
@@ -101,6 +102,31 @@ struct Class {
     arrived: u64,
     /// The client that sends the next request, round robin.
     turn: u32,
+}
+
+const MILLION: u64 = 1_000_000;
+
+/// A swing of the rate of arrivals.
+#[derive(Clone, Copy)]
+struct Swing {
+    /// In millionths of the mean; below a million.
+    amplitude: i64,
+    period: Nanos,
+}
+
+impl Swing {
+    /// The rate at `now`, in millionths of its mean.
+    fn millionths(self, now: Nanos) -> u64 {
+        const QUARTER: i64 = 1_000_000;
+        let at = u128::from(now.0 % self.period.0) * 4 * u128::from(MILLION) / u128::from(self.period.0);
+        let at = i64::try_from(at).unwrap_or(0);
+        let height = match at / QUARTER {
+            0 => at,
+            1 | 2 => 2 * QUARTER - at,
+            _ => at - 4 * QUARTER,
+        };
+        (QUARTER + self.amplitude * height / QUARTER).unsigned_abs()
+    }
 }
 
 impl ClassSpec {
@@ -137,6 +163,10 @@ impl Class {
             backlog: spec.backlog.filter(|_| !is_background).unwrap_or(0),
             pause: spec.pause.map_or(Nanos::ZERO, |pause| pause.nanos()),
             rate: spec.rate.map_or(0, |rate| rate.0),
+            swing: spec.swing.as_ref().map(|swing| Swing {
+                amplitude: i64::from(swing.amplitude.millionths()),
+                period: swing.period.nanos(),
+            }),
             spacing: spec.arrivals,
             read_ratio: spec.read_ratio,
             hit_ratio: spec.hit_ratio,
@@ -191,9 +221,16 @@ impl Class {
         if self.is_closed || self.rate == 0 {
             return None;
         }
-        Some(match self.spacing {
-            Spacing::Poisson => now.after(Nanos(self.draws.exponential(1_000_000_000).div_ceil(self.rate).max(1))),
-            Spacing::Constant => {
+        Some(match (self.spacing, self.swing) {
+            (Spacing::Poisson, Some(swing)) => {
+                let gap = u128::from(self.draws.exponential(1_000_000_000)) * u128::from(MILLION);
+                let nanos = gap.div_ceil(u128::from(self.rate) * u128::from(swing.millionths(now)));
+                now.after(Nanos(u64::try_from(nanos).unwrap_or(u64::MAX).max(1)))
+            }
+            (Spacing::Poisson, None) => {
+                now.after(Nanos(self.draws.exponential(1_000_000_000).div_ceil(self.rate).max(1)))
+            }
+            (Spacing::Constant, _) => {
                 self.arrived += 1;
                 let nanos = u128::from(self.arrived) * 1_000_000_000 / u128::from(self.rate);
                 self.since.after(Nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))

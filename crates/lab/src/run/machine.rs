@@ -8,9 +8,9 @@ use super::stop::Stoppable;
 use super::{Job, Progress, RunError};
 use crate::experiment::{ClassArrivals, DeviceGroup, Experiment, Place, limits, with_places};
 use crate::sim::{
-    Clients, Collector, CoreCosts, CoresOutcome, DeviceOutcome, Ended, Machine, MachineCores, MachineDevice,
-    MachineEnded, MachineLog, MachineMemory, Observer, Outcome, ReadAhead, Route, Serial, Simulation, TurnCosts,
-    Window, run_machine,
+    Clients, Collector, CoresOutcome, DeviceOutcome, Ended, Machine, MachineCores, MachineDevice, MachineEnded,
+    MachineLocks, MachineLog, Observer, Outcome, OwnWork, ReadAhead, Route, Serial, Simulation, TurnCosts, Window,
+    run_machine,
 };
 use ioweir_config::SchedulerChoice;
 use ioweir_device::Device;
@@ -58,7 +58,7 @@ impl Job {
             cores: cores(experiment, self.seed, &clients, &places)?,
             devices: parts.iter_mut().map(|part| part.machine_device(until)).collect(),
             routes: places.iter().map(|place| place.route.clone()).collect(),
-            is_background: experiment.classes.iter().map(|class| class.background.is_some()).collect(),
+            is_background: experiment.classes.iter().map(|class| experiment.is_background(class)).collect(),
             deadlines: experiment.classes.iter().map(|class| class.deadline.map(|deadline| deadline.nanos())).collect(),
             clients: clients.clone(),
             from: self.window.from,
@@ -179,29 +179,32 @@ fn cores(
     let limits = CoresLimits { requests: CORE_REQUESTS, workers: cores.workers, cores: cores.workers, seed };
     let schedule = cores.schedule.row.schedule(&cores.schedule.settings);
     let scheduler = Cores::new(schedule, limits).map_err(|error| RunError::Value(format!("cores: {error}")))?;
-    let costs = CoreCosts {
-        read: cores.read.nanos(),
-        write: cores.write.nanos(),
-        other: cores.other.nanos(),
-        kibibyte: cores.per_kib.nanos(),
-        completion: cores.completion.nanos(),
-        point: experiment.log_parts().map_or(Nanos::ZERO, |(log, _, class)| log.write_time(class)),
-        ahead: experiment.read_ahead_parts().map_or(Nanos::ZERO, |(ahead, _, class)| ahead.read_time(class)),
-        turns: TurnCosts {
-            each: 0,
-            switch: cores.turn.nanos().0,
-            expiry: cores.expiry.nanos().0,
-            serial: cores.serial.map(Serial::from),
-        },
+    let turns = TurnCosts {
+        each: 0,
+        switch: cores.turn.nanos().0,
+        expiry: cores.expiry.nanos().0,
+        serial: cores.serial.map(Serial::from),
     };
-    let misses = experiment.classes.iter().map(|class| class.misses).collect();
+    let locks = experiment.locks.as_ref().map(|locks| MachineLocks {
+        object_bytes: locks.object.0,
+        is_locking: experiment.classes.iter().map(|class| class.locks).collect(),
+    });
+    let own_work = experiment.own_work_class().map(|(own, class)| OwnWork {
+        class,
+        region_bytes: own.region.0,
+        within: own.within.nanos(),
+    });
     Ok(Some(MachineCores {
         scheduler,
         workers: cores.workers,
-        costs,
+        turns,
+        costs: experiment.classes.iter().map(|class| experiment.costs(cores, class)).collect(),
+        misses: experiment.classes.iter().map(|class| class.misses).collect(),
+        seed,
         log: log(experiment, clients, places),
-        memory: MachineMemory::new(misses, clients.count(), seed),
         read_ahead: read_ahead(experiment, clients, places),
+        locks,
+        own_work,
     }))
 }
 

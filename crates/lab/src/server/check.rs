@@ -1,8 +1,6 @@
 //! Validates platforms, workloads and costs. An error names the wrong key and the accepted range.
 
-use super::spec::{
-    BackEndSpec, CostSpec, DiskSpec, Distribution, OperationSpec, PlatformSpec, TailSpec, WorkCost, WorkloadSpec,
-};
+use super::spec::{BackEndSpec, CostSpec, DiskSpec, OperationSpec, PlatformSpec, TailSpec, WorkCost, WorkloadSpec};
 use ioweir_config::Complaint;
 use ioweir_config::{Duration, Size};
 use ioweir_core::Nanos;
@@ -147,11 +145,7 @@ impl CostSpec {
         ];
         costs.into_iter().try_for_each(|(key, work)| cost(key, work))?;
         percent("spread_percent", self.spread_percent)?;
-        match self.distribution {
-            Distribution::Exponential => {}
-            Distribution::Lognormal(deviation) => range("distribution.lognormal", deviation, 0.0, 3.0)?,
-            Distribution::Pareto(exponent) => range("distribution.pareto", exponent, 1.1, 100.0)?,
-        }
+        self.distribution.check("distribution")?;
         self.tail.iter().try_for_each(TailSpec::check)?;
         self.back_end.iter().try_for_each(BackEndSpec::check)?;
         self.serial.iter().try_for_each(|serial| serial.check("serial"))?;

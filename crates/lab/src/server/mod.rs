@@ -38,7 +38,7 @@ pub use outcome::{Responses, Returns, ServerOutcome};
 pub use presets::{COST_SETS, COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
 pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad};
 pub use spec::{
-    BackEndSpec, CostSpec, DeadlineSpec, DiskSpec, Distribution, FlashCacheSpec, FlushSpec, OperationKind,
-    OperationSpec, PlatformSpec, PrefetchSpec, SwingSpec, TailSpec, WorkCost, WorkloadSpec,
+    BackEndSpec, CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec,
+    PlatformSpec, PrefetchSpec, SwingSpec, TailSpec, WorkCost, WorkloadSpec,
 };
 pub use sweep::{RunLength, Stationarity, peak, repeated, stationarity};

@@ -3,8 +3,9 @@
 use ioweir_core::cores::Kind;
 use ioweir_device::BankSpec;
 
-use super::random::{Chance, Stream, Varying};
+use super::random::{Chance, Stream};
 use super::spec::{CostSpec, OperationKind, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
+use crate::sim::varying::Varying;
 use crate::sim::{Serial, TurnCosts};
 
 /// The number of steps in the table of arrival rates over a swing.
@@ -285,7 +286,7 @@ impl Model {
         };
         let varies = (mean * self.spread) >> 16;
         let long = self.tail.map_or(0, |tail| tail.draw(phase, stream));
-        let drawn = mean - varies + self.varying.draw(stream, varies) + long;
+        let drawn = mean - varies + self.varying.draw(stream.next(), varies) + long;
         u32::try_from(drawn.max(1)).unwrap_or(u32::MAX)
     }
 

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use ioweir_config::{Duration, Size};
 use ioweir_device::BankSpec;
 
+use crate::sim::Distribution;
+
 /// A storage server's hardware: the content of a platform file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -189,18 +191,6 @@ pub struct WorkCost {
     /// The time for each KiB.
     #[serde(default)]
     pub per_kib: Duration,
-}
-
-/// The distribution of the varying part of a processor time. All have the same mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Distribution {
-    #[default]
-    Exponential,
-    /// Lognormal: the standard deviation of the logarithm.
-    Lognormal(f64),
-    /// Pareto: the exponent of the tail. The smaller it is, the more of the time is in few requests.
-    Pareto(f64),
 }
 
 /// Requests that need much more processor time than others of their kind.

@@ -3,54 +3,10 @@
 use std::collections::VecDeque;
 
 use ioweir_core::cores::{CoreScheduler as _, Cores, Log, Work};
-use ioweir_core::{Nanos, Operation, Tag};
-use ioweir_trace::Record;
+use ioweir_core::{Nanos, Tag};
 
 use super::LayerTimes;
 use super::pool::{Ran, Requests, TurnCosts, WorkerPool};
-
-/// Processor time of requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CoreCosts {
-    /// Of a read before it goes to its device.
-    pub read: Nanos,
-    /// Of a write before it goes to its device.
-    pub write: Nanos,
-    /// Of a flush or discard before it goes to its device.
-    pub other: Nanos,
-    /// Of a KiB of data: of a write before the device, of a read after it.
-    pub kibibyte: Nanos,
-    /// Of any request after its device has completed it.
-    pub completion: Nanos,
-    /// Of a write of a consistency point.
-    pub point: Nanos,
-    /// Of a read ahead.
-    pub ahead: Nanos,
-    /// Of a worker, beside its requests.
-    pub turns: TurnCosts,
-}
-
-impl CoreCosts {
-    fn of_data(&self, record: &Record) -> u64 {
-        let nanos = u128::from(record.length_bytes) * u128::from(self.kibibyte.0) / 1024;
-        u64::try_from(nanos).unwrap_or(u64::MAX)
-    }
-
-    fn before(&self, record: &Record) -> Nanos {
-        match record.operation {
-            Operation::Read => self.read,
-            Operation::Write => self.write.after(Nanos(self.of_data(record))),
-            Operation::Flush | Operation::Discard => self.other,
-        }
-    }
-
-    fn after(&self, record: &Record) -> Nanos {
-        match record.operation {
-            Operation::Read => self.completion.after(Nanos(self.of_data(record))),
-            _ => self.completion,
-        }
-    }
-}
 
 /// A request as the cores know it.
 #[derive(Clone, Copy)]
@@ -60,7 +16,7 @@ pub(super) struct CoreWork {
     left: Nanos,
     /// Processor time after its device has completed it.
     after: Nanos,
-    /// Since when it is ready to run, or waits for room in the log.
+    /// Since when it is ready to run, or waits for something in the server.
     ready: Nanos,
     /// Whether nothing remains but to answer it.
     is_answer: bool,
@@ -93,6 +49,11 @@ impl Way {
     pub(super) fn is_of_server(self) -> bool {
         matches!(self, Self::Point | Self::Ahead)
     }
+
+    /// Whether the request is answered without its device.
+    pub(super) fn is_without_device(self) -> bool {
+        matches!(self, Self::ToLog | Self::Logged | Self::Memory)
+    }
 }
 
 /// A request that leaves the cores, by its number in the caller's table.
@@ -106,16 +67,13 @@ pub(super) enum Leaves {
 
 /// The cores' view of the caller's table of requests.
 pub(super) trait CoreRequests {
-    fn work(&mut self, request: u32) -> (&Record, &mut CoreWork, &mut LayerTimes);
-    /// Whether it is background work of the server itself.
-    fn is_background(&self, request: u32) -> bool;
+    fn work(&mut self, request: u32) -> (&mut CoreWork, &mut LayerTimes);
     /// The request as a schedule sees it.
     fn asked(&self, request: u32) -> Work;
-    fn way(&self, request: u32) -> Way;
     /// The state of the write log, for the schedule.
     fn log(&self) -> Log;
-    /// Puts a request into the write log if that is its way; returns false if it has to wait for room.
-    fn enters_log(&mut self, now: Nanos, request: u32) -> bool;
+    /// Whether a request can run; otherwise it waits for something in the server, and is told when it may try again.
+    fn may_run(&mut self, now: Nanos, request: u32) -> bool;
 }
 
 /// The workers, and the requests that wait for them.
@@ -126,7 +84,6 @@ pub(super) struct Workers {
 
 /// The requests of the workers, beside the caller's table of them.
 struct Desk {
-    costs: CoreCosts,
     /// The request of each tag.
     by_tag: Vec<u32>,
     /// Requests for which the scheduler has no room.
@@ -142,9 +99,9 @@ struct AtDesk<'a, T> {
 }
 
 impl Workers {
-    pub(super) fn new(scheduler: Cores, workers: u32, costs: CoreCosts) -> Self {
-        let desk = Desk { costs, by_tag: Vec::new(), outside: VecDeque::new(), leaves: Vec::new() };
-        Self { pool: WorkerPool::new(scheduler, workers, costs.turns), desk }
+    pub(super) fn new(scheduler: Cores, workers: u32, turns: TurnCosts) -> Self {
+        let desk = Desk { by_tag: Vec::new(), outside: VecDeque::new(), leaves: Vec::new() };
+        Self { pool: WorkerPool::new(scheduler, workers, turns), desk }
     }
 
     pub(super) fn next_time(&self) -> Nanos {
@@ -171,26 +128,25 @@ impl Workers {
         (&mut self.pool, AtDesk { desk: &mut self.desk, table })
     }
 
-    /// A request has arrived.
-    pub(super) fn arrive(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
-        let way = table.way(request);
-        let (record, work, _) = table.work(request);
-        let costs = &self.desk.costs;
-        let (left, after) = match way {
-            Way::Device => (costs.before(record), costs.after(record)),
-            Way::ToLog | Way::Logged | Way::Memory => (costs.before(record).after(costs.after(record)), Nanos::ZERO),
-            Way::Point => (costs.point, Nanos::ZERO),
-            Way::Ahead => (costs.ahead, Nanos::ZERO),
-        };
-        let is_answer = matches!(way, Way::ToLog | Way::Logged | Way::Memory);
-        *work = CoreWork { tag: None, left, after, ready: now, is_answer };
+    /// A request has arrived, with its processor time before its device and after it. One that is answered without its device needs both at
+    /// once.
+    pub(super) fn arrive(
+        &mut self,
+        now: Nanos,
+        request: u32,
+        (before, after): (Nanos, Nanos),
+        is_answer: bool,
+        table: &mut impl CoreRequests,
+    ) {
+        let (left, after) = if is_answer { (before.after(after), Nanos::ZERO) } else { (before, after) };
+        *table.work(request).0 = CoreWork { tag: None, left, after, ready: now, is_answer };
         let (pool, mut at_desk) = self.at_desk(now, table);
         at_desk.submit(pool, request);
     }
 
     /// The device has completed a request. Returns whether that is the answer: no worker has anything to do for it.
     pub(super) fn completed(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) -> bool {
-        let (_, work, _) = table.work(request);
+        let (work, _) = table.work(request);
         *work = CoreWork { left: work.after, ready: now, is_answer: true, ..*work };
         let Some(tag) = work.tag else { return true };
         let (pool, mut at_desk) = self.at_desk(now, table);
@@ -199,10 +155,10 @@ impl Workers {
         false
     }
 
-    /// A request that waited for room in the log may try again.
-    pub(super) fn resumed(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
-        let (_, work, times) = table.work(request);
-        times.log_waited(now.since(work.ready).0);
+    /// A request that waited in the server, for which is said by the part, may try again.
+    pub(super) fn resumed(&mut self, now: Nanos, request: u32, part: usize, table: &mut impl CoreRequests) {
+        let (work, times) = table.work(request);
+        times.waited(part, now.since(work.ready).0);
         work.ready = now;
         let Some(tag) = work.tag else { return };
         let (pool, mut at_desk) = self.at_desk(now, table);
@@ -228,7 +184,7 @@ impl<T: CoreRequests> AtDesk<'_, T> {
     fn submit(&mut self, pool: &mut WorkerPool<Cores>, request: u32) {
         match pool.scheduler.submit(Nanos(pool.now), self.table.asked(request)) {
             Ok(tag) => {
-                self.table.work(request).1.tag = Some(tag);
+                self.table.work(request).0.tag = Some(tag);
                 if self.desk.by_tag.len() <= tag.index() {
                     self.desk.by_tag.resize(tag.index() + 1, 0);
                 }
@@ -243,7 +199,7 @@ impl<T: CoreRequests> AtDesk<'_, T> {
     fn ran(&mut self, pool: &mut WorkerPool<Cores>, worker: u32, Ran { tag, paid, used, .. }: Ran) {
         let (now, used) = (Nanos(pool.now), Nanos(used));
         let request = self.desk.by_tag[tag.index()];
-        let (_, work, times) = self.table.work(request);
+        let (work, times) = self.table.work(request);
         work.left = work.left.since(used);
         times.core_waited(paid);
         times.core_ran(used.0);
@@ -273,10 +229,10 @@ impl<T: CoreRequests> Requests<Cores> for AtDesk<'_, T> {
 
     fn take_up(&mut self, pool: &mut WorkerPool<Cores>, worker: u32, tag: Tag) -> Option<u64> {
         let (now, request) = (Nanos(pool.now), self.desk.by_tag[tag.index()]);
-        let has_room = self.table.enters_log(now, request);
-        let (_, work, times) = self.table.work(request);
+        let may_run = self.table.may_run(now, request);
+        let (work, times) = self.table.work(request);
         times.core_waited(now.since(work.ready).0);
-        if has_room {
+        if may_run {
             return Some(work.left.0);
         }
         work.ready = now;

@@ -38,8 +38,10 @@ pub struct TimePart {
 
 const CORE_WAIT: usize = 0;
 const CORE_RUN: usize = 1;
-const LOG_ROOM: usize = 2;
-const FIRST_REASON: usize = 3;
+pub(super) const LOG_ROOM: usize = 2;
+pub(super) const LOCK: usize = 3;
+pub(super) const GATE: usize = 4;
+const FIRST_REASON: usize = 5;
 const DEVICE_QUEUE: usize = FIRST_REASON + Reason::COUNT;
 const DEVICE_SERVICE: usize = DEVICE_QUEUE + 1;
 
@@ -60,6 +62,10 @@ pub static TIME_PARTS: [TimePart; DEVICE_SERVICE + 1] = {
     parts[CORE_RUN] = TimePart { layer: Layer::Cores, name: "core_run", words: "a worker executes it" };
     let words = "the write log has no room until a consistency point ends";
     parts[LOG_ROOM] = TimePart { layer: Layer::Cores, name: "log_room", words };
+    let words = "another request holds the lock of its object";
+    parts[LOCK] = TimePart { layer: Layer::Cores, name: "lock", words };
+    let words = "work of the server itself in its region is late";
+    parts[GATE] = TimePart { layer: Layer::Cores, name: "own_work", words };
     let mut at = 0;
     while at < Reason::COUNT {
         let reason = Reason::ALL[at];
@@ -93,9 +99,9 @@ impl LayerTimes {
         self.part_nanos[CORE_RUN] += nanos;
     }
 
-    /// Time that room in the write log was awaited.
-    pub(super) fn log_waited(&mut self, nanos: u64) {
-        self.part_nanos[LOG_ROOM] += nanos;
+    /// Time that something in the server was awaited, by its part.
+    pub(super) fn waited(&mut self, part: usize, nanos: u64) {
+        self.part_nanos[part] += nanos;
     }
 
     /// Adds the request's way through the scheduler and the device.
@@ -133,6 +139,18 @@ impl LayerTimes {
     #[must_use]
     pub const fn log_room_nanos(&self) -> u64 {
         self.part_nanos[LOG_ROOM]
+    }
+
+    /// Time that the lock of its object was awaited, in nanoseconds.
+    #[must_use]
+    pub const fn lock_nanos(&self) -> u64 {
+        self.part_nanos[LOCK]
+    }
+
+    /// Time that work of the server itself was awaited, in nanoseconds.
+    #[must_use]
+    pub const fn own_work_nanos(&self) -> u64 {
+        self.part_nanos[GATE]
     }
 
     /// The time in a layer, in nanoseconds.

@@ -6,18 +6,21 @@
 
 use std::cell::RefCell;
 
-use ioweir_core::cores::{Cores, Kind, Log, Source, Work};
+use ioweir_config::Ratio;
+use ioweir_core::cores::Cores;
 use ioweir_core::policy::Policy;
-use ioweir_core::{Nanos, Operation, Slab, StreamId};
+use ioweir_core::{Nanos, StreamId};
 use ioweir_trace::Record;
 
-use super::cores::{CoreRequests, CoreWork, Leaves, Way, Workers};
+use super::cores::{CoreWork, Leaves, Way, Workers};
 use super::engine::Engine;
+use super::layers::{GATE, LOCK, LOG_ROOM};
 use super::log::{LogEnded, MachineLog, Points};
+use super::table::{InMachine, Table};
 use super::watch::Watch;
 use super::{
-    Arrivals, Clients, Collector, CoreCosts, Ended, Failure, Finished, LayerTimes, MachineMemory, Observer, ReadAhead,
-    Route, Simulation, Site, Sites, Waits,
+    Arrivals, ClassCosts, Clients, Collector, Ended, Failure, Finished, LayerTimes, MachineLocks, Observer, OwnWork,
+    ReadAhead, Route, Simulation, Site, Sites, TurnCosts, Waits,
 };
 
 pub struct MachineDevice<'a> {
@@ -32,11 +35,19 @@ pub struct MachineCores {
     /// The schedule, fresh.
     pub scheduler: Cores,
     pub workers: u32,
-    /// Processor time of requests.
-    pub costs: CoreCosts,
+    /// Processor time of workers, beside requests.
+    pub turns: TurnCosts,
+    /// Processor time of the requests of each class.
+    pub costs: Vec<ClassCosts>,
+    /// Of the reads of each class, the share whose data are not in memory; all of them where `None`.
+    pub misses: Vec<Option<Ratio>>,
+    /// The seed of what is drawn for requests: whether they miss, and their processor time. Each client has draws of its own, in the
+    /// order of its requests, so that these are the same under every schedule.
+    pub seed: u64,
     pub log: Option<MachineLog>,
-    pub memory: Option<MachineMemory>,
     pub read_ahead: Option<ReadAhead>,
+    pub locks: Option<MachineLocks>,
+    pub own_work: Option<OwnWork>,
 }
 
 /// The inputs of a machine's run, apart from the arrivals.
@@ -71,97 +82,6 @@ pub struct MachineEnded {
     pub log: Option<LogEnded>,
     /// Writes of consistency points, and reads ahead, that devices have completed.
     pub own_requests: u64,
-}
-
-/// A request in the machine.
-#[derive(Clone, Copy)]
-struct InMachine {
-    record: Record,
-    number: u64,
-    arrival: Nanos,
-    class: u32,
-    /// Whether it continues where its client's last one ended.
-    is_sequential: bool,
-    way: Way,
-    work: CoreWork,
-    times: LayerTimes,
-    /// Set once it is refused: when it would be accepted.
-    retry: Option<Nanos>,
-}
-
-struct Table {
-    requests: Slab<InMachine>,
-    is_background: Vec<bool>,
-    deadlines: Vec<Option<Nanos>>,
-    log: Option<Points>,
-    memory: Option<MachineMemory>,
-    read_ahead: Option<ReadAhead>,
-    /// Requests of the server itself that are in the machine: writes of consistency points, and reads ahead.
-    own_live: u64,
-    own_completed: u64,
-    /// Where the last request of each client ended.
-    ends: Vec<u64>,
-}
-
-impl Table {
-    fn insert(&mut self, request: InMachine) -> u32 {
-        loop {
-            if let Some(slot) = self.requests.insert(request) {
-                return slot;
-            }
-            let capacity = self.requests.capacity().max(FIRST_SLOTS / 2).saturating_mul(2);
-            self.requests.grow(capacity, || request);
-        }
-    }
-}
-
-impl CoreRequests for Table {
-    fn work(&mut self, request: u32) -> (&Record, &mut CoreWork, &mut LayerTimes) {
-        let InMachine { record, work, times, .. } = &mut self.requests[request];
-        (record, work, times)
-    }
-
-    fn is_background(&self, request: u32) -> bool {
-        self.is_background[self.requests[request].class as usize]
-    }
-
-    fn asked(&self, request: u32) -> Work {
-        let InMachine { record, arrival, class, is_sequential, way, .. } = &self.requests[request];
-        let (bytes, sequential) = (u32::try_from(record.length_bytes).unwrap_or(u32::MAX), *is_sequential);
-        let source = match *way {
-            Way::Point => Source::Critical,
-            Way::Ahead => Source::Background,
-            _ if self.is_background(request) => Source::Background,
-            _ => Source::Client,
-        };
-        let deadline = self.deadlines[*class as usize].map(|deadline| arrival.after(deadline));
-        let kind = match record.operation {
-            Operation::Read => Kind::Read,
-            Operation::Write => Kind::Write,
-            Operation::Flush | Operation::Discard => Kind::Other,
-        };
-        Work { kind, source, bytes, sequential, deadline }
-    }
-
-    fn way(&self, request: u32) -> Way {
-        self.requests[request].way
-    }
-
-    fn log(&self) -> Log {
-        self.log.as_ref().map_or_else(Log::default, Points::state)
-    }
-
-    fn enters_log(&mut self, now: Nanos, request: u32) -> bool {
-        let InMachine { way, record, .. } = &mut self.requests[request];
-        if *way != Way::ToLog {
-            return true;
-        }
-        let has_room = self.log.as_mut().is_none_or(|log| log.append(now, request, record));
-        if has_room {
-            *way = Way::Logged;
-        }
-        has_room
-    }
 }
 
 struct Devices<'a, 'o, O> {
@@ -213,7 +133,6 @@ struct Run<'a, 'o, O> {
     devices: Devices<'a, 'o, O>,
     workers: Option<Workers>,
     table: Table,
-    routes: Vec<Route>,
     clients: Clients,
     collector: &'a mut Collector,
     observer: &'o RefCell<&'o mut O>,
@@ -255,11 +174,9 @@ pub fn run_machine<O: Observer<Policy>>(
         let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
         engines.push(Engine::new(simulation, &mut *collector, watch));
     }
-    let (mut workers, mut log, mut memory, mut read_ahead) = (None, None, None, None);
-    if let Some(cores) = cores {
-        workers = Some(Workers::new(cores.scheduler, cores.workers, cores.costs));
-        (log, memory, read_ahead) = (cores.log.map(Points::new), cores.memory, cores.read_ahead);
-    }
+    let classes = routes.len();
+    let mut table = Table::new(routes, is_background, deadlines, clients.count());
+    let workers = cores.map(|cores| table.fill(cores, clients.count()));
     let mut run = Run {
         devices: Devices {
             engines,
@@ -269,19 +186,8 @@ pub fn run_machine<O: Observer<Policy>>(
             now: Nanos::ZERO,
         },
         workers,
-        table: Table {
-            requests: Slab::new(0, || unreachable!("it begins empty")),
-            is_background,
-            deadlines,
-            log,
-            memory,
-            read_ahead,
-            own_live: 0,
-            own_completed: 0,
-            ends: vec![u64::MAX; clients.count()],
-        },
-        by_class: vec![LayerTimes::default(); routes.len()],
-        routes,
+        table,
+        by_class: vec![LayerTimes::default(); classes],
         clients,
         collector,
         observer: &observer,
@@ -297,9 +203,6 @@ pub fn run_machine<O: Observer<Policy>>(
     run.run(arrivals)?;
     Ok(run.ended())
 }
-
-/// Places for requests at first; there are more when they are needed.
-const FIRST_SLOTS: u32 = 1024;
 
 impl<O: Observer<Policy>> Run<'_, '_, O> {
     fn run(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
@@ -424,7 +327,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     }
 
     fn arrive(&mut self, record: Record, arrival: Nanos, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
-        let way = self.way(&record);
+        let way = self.table.way(&record, &self.clients);
         let is_sequential = self.enter(record, arrival, way, arrivals)?;
         if is_sequential && let Some(read_ahead) = &self.table.read_ahead {
             let class = self.clients.class(self.clients.client(record.stream));
@@ -433,26 +336,6 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             }
         }
         Ok(())
-    }
-
-    /// The way of a client's request.
-    fn way(&mut self, record: &Record) -> Way {
-        let Table { log, memory, is_background, .. } = &mut self.table;
-        let client = || self.clients.client(record.stream);
-        let class = || self.clients.class(client());
-        if let Some(log) = log
-            && log.takes(record)
-            && !is_background[class()]
-        {
-            return Way::ToLog;
-        }
-        if let Some(memory) = memory
-            && record.operation == Operation::Read
-            && memory.holds(class(), client())
-        {
-            return Way::Memory;
-        }
-        Way::Device
     }
 
     /// Takes a request of a client or of the server itself into the machine; returns whether it continues its client's last one.
@@ -480,6 +363,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             arrival,
             class: class as u32,
             is_sequential,
+            has_begun: false,
             way,
             work: CoreWork::NONE,
             times: LayerTimes::default(),
@@ -489,7 +373,13 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             Some(workers) => {
                 // A record that was read late has waited for its turn since it arrived.
                 self.table.requests[request].times.core_waited(self.now.since(arrival).0);
-                workers.arrive(self.now, request, &mut self.table);
+                if let Some(region) = self.table.region_of(request).filter(|_| self.table.is_own_work(class))
+                    && let Some(gates) = &mut self.table.gates
+                {
+                    gates.begin(region, self.now);
+                }
+                let costs = self.table.costs[class].of(&record, self.table.draws.get_mut(client));
+                workers.arrive(self.now, request, costs, way.is_without_device(), &mut self.table);
             }
             None => self.send(request, arrivals)?,
         }
@@ -499,7 +389,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     /// Sends a request to its device.
     fn send(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
         let InMachine { record, number, arrival, class, .. } = self.table.requests[request];
-        let (device, offset_bytes) = self.routes[class as usize].place(record.offset_bytes);
+        let (device, offset_bytes) = self.table.routes[class as usize].place(record.offset_bytes);
         let engine = self.devices.touch(device);
         let record = Record { offset_bytes, ..record };
         let arrival = if self.workers.is_some() { self.now } else { arrival };
@@ -523,6 +413,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     /// A request leaves the machine.
     fn answer(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) {
         let InMachine { record, number, arrival, class, way, times, retry, .. } = self.table.requests[request];
+        self.let_others_go(request);
         self.table.requests.release(request);
         if let Some(retry) = retry {
             self.collector.refused(self.now, record.stream);
@@ -537,7 +428,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             self.by_class[class as usize].add(&times);
         }
         if O::WATCHES {
-            if matches!(way, Way::Logged | Way::Memory) {
+            if way.is_without_device() {
                 self.observer.borrow_mut().without_device(number);
             }
             self.observer.borrow_mut().answered(number, self.now, &times);
@@ -553,11 +444,27 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         }
     }
 
+    /// Resumes the requests that waited for a request that leaves the machine: the next one for its lock, and writes gated by it if it was
+    /// the last own work of its region.
+    fn let_others_go(&mut self, request: u32) {
+        let Some(workers) = &mut self.workers else { return };
+        let table = &mut self.table;
+        let lock = table.lock_of(request);
+        if let Some(next) = lock.and_then(|object| table.locks.as_mut()?.release(object)) {
+            workers.resumed(self.now, next, LOCK, table);
+        }
+        let is_own = table.is_own_work(table.requests[request].class as usize);
+        let Some(region) = table.region_of(request).filter(|_| is_own) else { return };
+        for next in table.gates.as_mut().map(|gates| gates.end(region)).unwrap_or_default() {
+            workers.resumed(self.now, next, GATE, table);
+        }
+    }
+
     /// A device has completed a write of the consistency point: after the last one, requests that waited for room try again.
     fn point_written(&mut self) {
         let (Some(log), Some(workers)) = (&mut self.table.log, &mut self.workers) else { return };
         for request in log.write_done(self.now) {
-            workers.resumed(self.now, request, &mut self.table);
+            workers.resumed(self.now, request, LOG_ROOM, &mut self.table);
         }
     }
 

@@ -6,9 +6,11 @@
 //! what happens, and an [`Outcome`] is made from its counts: one for comparisons and experiments alike.
 
 mod account;
+mod ahead;
 mod clients;
 mod collect;
 mod cores;
+mod costs;
 mod course;
 mod engine;
 mod failure;
@@ -17,9 +19,9 @@ mod goal;
 mod latencies;
 mod layers;
 mod load;
+mod locks;
 pub(crate) mod log;
 mod machine;
-mod memory;
 pub mod numbers;
 mod observe;
 mod outcome;
@@ -29,15 +31,18 @@ mod replay;
 mod route;
 mod serial;
 mod streams;
+mod table;
 mod tally;
+pub(crate) mod varying;
 mod waits;
 mod watch;
 
 pub(crate) use account::only_busy;
 pub use account::{Account, Accountant, PARTS, Part, completion_parts_of};
+pub use ahead::ReadAhead;
 pub use clients::{ClientClass, Clients, Streams};
 pub use collect::{Collector, Finished, Window};
-pub use cores::CoreCosts;
+pub use costs::{ClassCosts, Tail, Variation};
 pub use engine::{Ended, Simulation, run};
 pub use failure::Failure;
 pub use feed::{Arrivals, Feed, LOOK_AHEAD_RECORDS, Site, Sites};
@@ -45,9 +50,9 @@ pub use goal::Goal;
 pub use latencies::Latencies;
 pub use layers::{Layer, LayerTimes, TIME_PARTS, TimePart};
 pub use load::{Load, LoadError};
+pub use locks::{MachineLocks, OwnWork};
 pub use log::{LogEnded, MachineLog};
 pub use machine::{Machine, MachineCores, MachineDevice, MachineEnded, run_machine};
-pub use memory::{MachineMemory, ReadAhead};
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
     Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step,
@@ -58,4 +63,5 @@ pub use replay::simulate;
 pub use route::Route;
 pub use serial::{Serial, SerialSpec};
 pub use tally::{Tally, Teller};
+pub use varying::Distribution;
 pub use waits::{Stay, Waits};

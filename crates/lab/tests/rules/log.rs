@@ -127,7 +127,11 @@ fn senseless_log_is_refused_with_place() {
         ("name = \"point\"\n", "name = \"point\"\nsequential = 0.5\n", "class[2].sequential"),
         ("size = \"512KiB\"", "size = \"16KiB\"", "log.size"),
         ("interval = \"300ms\"", "interval = \"0s\"", "log.interval"),
-        ("write = \"80us\"\nper_kib = \"2us\"\ncompletion = \"10us\"", "", "writes would be answered at once"),
+        (
+            "write = \"80us\"\nper_kib = \"2us\"\ncompletion = \"10us\"",
+            "",
+            "writes of `writer` would be answered at once",
+        ),
     ] {
         assert!(whole.contains(from), "{from}");
         let error = Experiment::parse("my.toml", &whole.replacen(from, to, 1)).expect_err(to).to_string();

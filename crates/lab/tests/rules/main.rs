@@ -20,3 +20,4 @@ mod one_run;
 mod sample;
 mod specs;
 mod tiers;
+mod work;

@@ -12,7 +12,7 @@ use crate::sim::pool::{Discipline, WorkerPool};
 impl Inside<'_> {
     pub(super) fn plan_arrival(&mut self) {
         let mean = self.model.gap(self.now);
-        let gap = self.exponential.draw(&mut self.arrivals, mean) >> 8;
+        let gap = self.exponential.draw(self.arrivals.next(), mean) >> 8;
         self.next_arrival = self.now + gap.max(1);
     }
 

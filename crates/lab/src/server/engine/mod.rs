@@ -14,10 +14,11 @@ use super::laws::{End, Laws, Violation};
 use super::locks::Locks;
 use super::model::{Model, Phase};
 use super::outcome::{Batches, Responses, Returns, ServerOutcome};
-use super::random::{Exponential, Stream};
+use super::random::Stream;
 use super::regions::Regions;
 use crate::sim::log::NvLog;
 use crate::sim::pool::{Busy, Discipline, Ran, Requests, WorkerPool};
+use crate::sim::varying::Exponential;
 
 /// Events of the disks that belong to no slot: a flush operation is on disk; the server's next own operation is due.
 const FLUSH: u32 = u32::MAX;

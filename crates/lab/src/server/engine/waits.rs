@@ -41,7 +41,7 @@ impl Inside<'_> {
 
     /// Reads from a random disk; returns when that is done.
     pub(super) fn disk_read(&mut self, bytes: u32, stream: &mut Stream) -> u64 {
-        let random_nanos = self.exponential.draw(stream, self.model.disks.access_random.nanos().0);
+        let random_nanos = self.exponential.draw(stream.next(), self.model.disks.access_random.nanos().0);
         let disk = stream.below(self.disks.disks());
         self.disks.read(Nanos(self.now), u64::from(bytes), disk, random_nanos).end.0
     }

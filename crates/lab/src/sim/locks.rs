@@ -1,0 +1,145 @@
+//! Waits of a machine's requests for one another: locks of objects, and writes that wait for late work of the server itself.
+//!
+//! An object, or a region, is a piece of the addresses of a class's devices. A request belongs to that of its first byte.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ioweir_core::Nanos;
+
+/// A piece of the addresses of devices: the first device, and the number of the piece.
+pub(super) type Piece = (usize, u64);
+
+/// Locks of a machine's objects, as an experiment has them.
+#[derive(Clone, Debug)]
+pub struct MachineLocks {
+    /// The size of an object; above zero.
+    pub object_bytes: u64,
+    /// Whether requests of each class lock their object.
+    pub is_locking: Vec<bool>,
+}
+
+/// One lock for each object; whoever waits gets it first come, first served.
+#[derive(Debug)]
+pub(super) struct Locks {
+    pub(super) spec: MachineLocks,
+    /// Requests that hold the lock of each object, or wait for it: the first holds it.
+    queues: BTreeMap<Piece, VecDeque<u32>>,
+}
+
+impl Locks {
+    pub(super) fn new(spec: MachineLocks) -> Self {
+        Self { spec, queues: BTreeMap::new() }
+    }
+
+    /// Takes a lock for a request, or lets the request wait for it; returns whether the request has it.
+    pub(super) fn acquire(&mut self, object: Piece, request: u32) -> bool {
+        let queue = self.queues.entry(object).or_default();
+        if queue.front() != Some(&request) {
+            queue.push_back(request);
+        }
+        queue.front() == Some(&request)
+    }
+
+    /// Whether a request has this lock.
+    pub(super) fn is_held(&self, object: Piece, request: u32) -> bool {
+        self.queues.get(&object).is_some_and(|queue| queue.front() == Some(&request))
+    }
+
+    /// Releases a lock, and returns the request that has it now.
+    pub(super) fn release(&mut self, object: Piece) -> Option<u32> {
+        let queue = self.queues.get_mut(&object)?;
+        queue.pop_front();
+        let next = queue.front().copied();
+        if next.is_none() {
+            self.queues.remove(&object);
+        }
+        next
+    }
+}
+
+/// The server's own work, as an experiment has it.
+#[derive(Clone, Debug)]
+pub struct OwnWork {
+    /// The class whose requests it is.
+    pub class: usize,
+    /// The size of a region; above zero.
+    pub region_bytes: u64,
+    /// How long work may last before writes to its region wait for it.
+    pub within: Nanos,
+}
+
+/// Own work that is not done, by region, and the writes that wait for it.
+#[derive(Debug)]
+pub(super) struct Gates {
+    pub(super) spec: OwnWork,
+    regions: BTreeMap<Piece, Gate>,
+}
+
+#[derive(Debug)]
+struct Gate {
+    /// Requests of own work that are not done.
+    pending: u32,
+    /// When writes begin to wait for them.
+    late: Nanos,
+    waiting: Vec<u32>,
+}
+
+impl Gates {
+    pub(super) fn new(spec: OwnWork) -> Self {
+        Self { spec, regions: BTreeMap::new() }
+    }
+
+    /// Own work has arrived.
+    pub(super) fn begin(&mut self, region: Piece, now: Nanos) {
+        let late = now.after(self.spec.within);
+        self.regions.entry(region).or_insert(Gate { pending: 0, late, waiting: Vec::new() }).pending += 1;
+    }
+
+    /// Lets a write wait if own work in its region is late; returns whether it does.
+    pub(super) fn holds_back(&mut self, region: Piece, request: u32, now: Nanos) -> bool {
+        let Some(gate) = self.regions.get_mut(&region).filter(|gate| gate.late <= now) else { return false };
+        gate.waiting.push(request);
+        true
+    }
+
+    /// Own work is done. After the last of its region, returns the writes that waited, in their order.
+    pub(super) fn end(&mut self, region: Piece) -> Vec<u32> {
+        let Some(gate) = self.regions.get_mut(&region) else { return Vec::new() };
+        gate.pending -= 1;
+        if gate.pending > 0 {
+            return Vec::new();
+        }
+        self.regions.remove(&region).map_or(Vec::new(), |gate| gate.waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_is_granted_in_request_order() {
+        let mut locks = Locks::new(MachineLocks { object_bytes: 1, is_locking: Vec::new() });
+        let [one, other] = [(0, 0), (0, 1)];
+        assert!(locks.acquire(one, 5) && locks.acquire(other, 6) && locks.acquire(one, 5));
+        assert!(!locks.acquire(one, 1) && !locks.acquire(one, 7) && !locks.acquire(one, 2));
+        assert_eq!(locks.release(one), Some(1));
+        assert!(!locks.acquire(one, 3));
+        assert_eq!([7, 2, 3].map(|_| locks.release(one)), [Some(7), Some(2), Some(3)]);
+        assert_eq!(locks.release(one), None);
+        assert!(locks.acquire(one, 4));
+    }
+
+    #[test]
+    fn writes_wait_for_late_work_only() {
+        let mut gates = Gates::new(OwnWork { class: 0, region_bytes: 1, within: Nanos(100) });
+        let [one, other] = [(0, 3), (1, 3)];
+        gates.begin(one, Nanos(1_000));
+        gates.begin(one, Nanos(1_050));
+        assert!(!gates.holds_back(one, 1, Nanos(1_099)), "it is not late yet");
+        assert!(!gates.holds_back(other, 1, Nanos(2_000)), "nothing is done there");
+        assert!(gates.holds_back(one, 1, Nanos(1_100)) && gates.holds_back(one, 2, Nanos(1_200)));
+        assert_eq!((gates.end(one), gates.end(one)), (vec![], vec![1, 2]));
+        assert!(!gates.holds_back(one, 3, Nanos(9_000)));
+    }
+}

@@ -1,0 +1,219 @@
+//! The requests of a machine, and what holds them back in the server before they begin: late work of the server itself, locks, a full
+//! log.
+
+use ioweir_config::Ratio;
+use ioweir_core::cores::{Kind, Log, Source, Work};
+use ioweir_core::{Nanos, Operation, Slab};
+use ioweir_device::random::Random;
+use ioweir_trace::Record;
+
+use super::cores::{CoreRequests, CoreWork, Way, Workers};
+use super::locks::{Gates, Locks, Piece};
+use super::log::Points;
+use super::{ClassCosts, Clients, LayerTimes, MachineCores, ReadAhead, Route};
+
+/// Draws of clients are numbered from here on; those of devices and of classes are below.
+const FIRST_DRAWS: u64 = 1 << 32;
+/// Places for requests at first; there are more when they are needed.
+const FIRST_SLOTS: u32 = 1024;
+
+/// A request in the machine.
+#[derive(Clone, Copy)]
+pub(super) struct InMachine {
+    pub(super) record: Record,
+    pub(super) number: u64,
+    pub(super) arrival: Nanos,
+    pub(super) class: u32,
+    /// Whether it continues where its client's last one ended.
+    pub(super) is_sequential: bool,
+    /// Whether nothing in the server holds it back any more.
+    pub(super) has_begun: bool,
+    pub(super) way: Way,
+    pub(super) work: CoreWork,
+    pub(super) times: LayerTimes,
+    /// Set once it is refused: when it would be accepted.
+    pub(super) retry: Option<Nanos>,
+}
+
+/// The requests of a machine, and what they find in the server before their devices.
+pub(super) struct Table {
+    pub(super) requests: Slab<InMachine>,
+    /// The route of each class.
+    pub(super) routes: Vec<Route>,
+    pub(super) is_background: Vec<bool>,
+    pub(super) deadlines: Vec<Option<Nanos>>,
+    /// Of classes: their costs, and their shares of misses; empty without cores.
+    pub(super) costs: Vec<ClassCosts>,
+    pub(super) misses: Vec<Option<Ratio>>,
+    /// The draws of each client; empty if nothing is drawn.
+    pub(super) draws: Vec<Random>,
+    pub(super) log: Option<Points>,
+    pub(super) read_ahead: Option<ReadAhead>,
+    pub(super) locks: Option<Locks>,
+    pub(super) gates: Option<Gates>,
+    /// Requests of the server itself that are in the machine: writes of consistency points, and reads ahead.
+    pub(super) own_live: u64,
+    pub(super) own_completed: u64,
+    /// Where the last request of each client ended.
+    pub(super) ends: Vec<u64>,
+}
+
+impl Table {
+    pub(super) fn new(
+        routes: Vec<Route>,
+        is_background: Vec<bool>,
+        deadlines: Vec<Option<Nanos>>,
+        clients: usize,
+    ) -> Self {
+        Self {
+            requests: Slab::new(0, || unreachable!("it begins empty")),
+            routes,
+            is_background,
+            deadlines,
+            costs: Vec::new(),
+            misses: Vec::new(),
+            draws: Vec::new(),
+            log: None,
+            read_ahead: None,
+            locks: None,
+            gates: None,
+            own_live: 0,
+            own_completed: 0,
+            ends: vec![u64::MAX; clients],
+        }
+    }
+
+    pub(super) fn insert(&mut self, request: InMachine) -> u32 {
+        loop {
+            if let Some(slot) = self.requests.insert(request) {
+                return slot;
+            }
+            let capacity = self.requests.capacity().max(FIRST_SLOTS / 2).saturating_mul(2);
+            self.requests.grow(capacity, || request);
+        }
+    }
+
+    /// The part of a table for a machine with cores.
+    pub(super) fn fill(&mut self, cores: MachineCores, clients: usize) -> Workers {
+        let MachineCores { scheduler, workers, turns, costs, misses, seed, log, read_ahead, locks, own_work } = cores;
+        let draws = misses.iter().any(Option::is_some) || costs.iter().any(|costs| costs.variation.is_some());
+        if draws {
+            self.draws = (0..clients as u64).map(|client| Random::stream(seed, FIRST_DRAWS + client)).collect();
+        }
+        (self.costs, self.misses, self.log, self.read_ahead) = (costs, misses, log.map(Points::new), read_ahead);
+        (self.locks, self.gates) = (locks.map(Locks::new), own_work.map(Gates::new));
+        Workers::new(scheduler, workers, turns)
+    }
+
+    /// The way of a client's request.
+    pub(super) fn way(&mut self, record: &Record, clients: &Clients) -> Way {
+        let client = || clients.client(record.stream);
+        let class = || clients.class(client());
+        if let Some(log) = &self.log
+            && log.takes(record)
+            && !self.is_background[class()]
+        {
+            return Way::ToLog;
+        }
+        if !self.draws.is_empty() && record.operation == Operation::Read {
+            let is_miss = self.misses[class()].is_none_or(|misses| self.draws[client()].chance(misses));
+            return if is_miss { Way::Device } else { Way::Memory };
+        }
+        Way::Device
+    }
+
+    pub(super) fn is_background(&self, request: u32) -> bool {
+        self.is_background[self.requests[request].class as usize]
+    }
+
+    /// The piece of its devices, of so many bytes, to which a request belongs.
+    fn piece(&self, request: u32, bytes: u64) -> Piece {
+        let InMachine { class, record, .. } = &self.requests[request];
+        (self.routes[*class as usize].devices.start, record.offset_bytes / bytes)
+    }
+
+    /// The lock that a request has or waits for.
+    pub(super) fn lock_of(&self, request: u32) -> Option<Piece> {
+        let spec = &self.locks.as_ref()?.spec;
+        spec.is_locking[self.requests[request].class as usize].then(|| self.piece(request, spec.object_bytes))
+    }
+
+    /// Whether the requests of a class are the server's own work, for which writes wait.
+    pub(super) fn is_own_work(&self, class: usize) -> bool {
+        self.gates.as_ref().is_some_and(|gates| gates.spec.class == class)
+    }
+
+    /// The region in which a request is own work, or would wait for it.
+    pub(super) fn region_of(&self, request: u32) -> Option<Piece> {
+        self.gates.as_ref().map(|gates| self.piece(request, gates.spec.region_bytes))
+    }
+
+    /// Whether a write of a client goes on although there is work of the server itself in its region.
+    fn passes_gate(&mut self, now: Nanos, request: u32) -> bool {
+        let Some(region) = self.region_of(request) else { return true };
+        let InMachine { way, record, .. } = self.requests[request];
+        // A request that has its lock has passed: own work may wait for the same lock.
+        let has_passed = self
+            .lock_of(request)
+            .is_some_and(|object| self.locks.as_ref().is_some_and(|locks| locks.is_held(object, request)));
+        let is_clients = !way.is_of_server() && !self.is_background(request);
+        let may_wait = record.operation == Operation::Write && is_clients && !has_passed;
+        !may_wait || !self.gates.as_mut().is_some_and(|gates| gates.holds_back(region, request, now))
+    }
+
+    fn takes_lock(&mut self, request: u32) -> bool {
+        let Some(object) = self.lock_of(request) else { return true };
+        self.locks.as_mut().is_none_or(|locks| locks.acquire(object, request))
+    }
+
+    /// Puts a request into the write log if that is its way; returns false if it has to wait for room.
+    fn enters_log(&mut self, now: Nanos, request: u32) -> bool {
+        let InMachine { way, record, .. } = &mut self.requests[request];
+        if *way != Way::ToLog {
+            return true;
+        }
+        let has_room = self.log.as_mut().is_none_or(|log| log.append(now, request, record));
+        if has_room {
+            *way = Way::Logged;
+        }
+        has_room
+    }
+}
+
+impl CoreRequests for Table {
+    fn work(&mut self, request: u32) -> (&mut CoreWork, &mut LayerTimes) {
+        let InMachine { work, times, .. } = &mut self.requests[request];
+        (work, times)
+    }
+
+    fn asked(&self, request: u32) -> Work {
+        let InMachine { record, arrival, class, is_sequential, way, .. } = &self.requests[request];
+        let (bytes, sequential) = (u32::try_from(record.length_bytes).unwrap_or(u32::MAX), *is_sequential);
+        let source = match *way {
+            Way::Point => Source::Critical,
+            Way::Ahead => Source::Background,
+            _ if self.is_background(request) => Source::Background,
+            _ => Source::Client,
+        };
+        let deadline = self.deadlines[*class as usize].map(|deadline| arrival.after(deadline));
+        let kind = match record.operation {
+            Operation::Read => Kind::Read,
+            Operation::Write => Kind::Write,
+            Operation::Flush | Operation::Discard => Kind::Other,
+        };
+        Work { kind, source, bytes, sequential, deadline }
+    }
+
+    fn log(&self) -> Log {
+        self.log.as_ref().map_or_else(Log::default, Points::state)
+    }
+
+    fn may_run(&mut self, now: Nanos, request: u32) -> bool {
+        if self.requests[request].has_begun {
+            return true;
+        }
+        let may_run = self.passes_gate(now, request) && self.takes_lock(request) && self.enters_log(now, request);
+        self.requests[request].has_begun = may_run;
+        may_run
+    }
+}
