@@ -162,7 +162,7 @@ def test_an_experiment_writes_what_its_schema_says(tmp_path, command_line, agree
     (tmp_path / "servers.toml").write_text(SERVERS)
     agrees("simulate-servers", command_line("simulate", str(tmp_path / "servers.toml"), "--json", "-"))
     (tmp_path / "sweep.toml").write_text(SWEEP)
-    command_line("sweep", str(tmp_path / "sweep.toml"), "--out", str(tmp_path / "cells"))
+    command_line("sweep", str(tmp_path / "sweep.toml"), "--output", str(tmp_path / "cells"))
     command_line("sweep", "merge", str(tmp_path / "cells"), "--export", str(tmp_path / "sweep.json"))
     agrees("sweep", (tmp_path / "sweep.json").read_text())
 

@@ -14,6 +14,7 @@ use crate::typed;
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
+    arguments.traces.iter().try_for_each(|name| engine::check_trace(name))?;
     let comparison = resolve(arguments)?;
     for device in &comparison.devices.0 {
         engine::check_device(device)?;

@@ -398,7 +398,8 @@ fn topic_of(name: &str) -> Option<&'static Topic> {
     TOPICS.iter().find(is_meant)
 }
 
-/// Prints the entries of all topics that have this name, or else the keys of files that lie in a table of this name.
+/// Prints the entries of all topics that have this name, or else the keys of files that lie in a table of this name, or else the entries
+/// that speak of it.
 fn searched(name: &str) -> Result<(), Failure> {
     let folded = name.to_lowercase().replace('_', "-");
     let among = |is_found: &dyn Fn(&str) -> bool| -> Vec<(&'static Topic, &'static str, &'static str)> {
@@ -416,6 +417,14 @@ fn searched(name: &str) -> Result<(), Failure> {
         found = among(&|entry| entry.split(['.', '[', ']']).any(is_named));
     }
     match found[..] {
+        [] if !mentions(&folded).is_empty() => {
+            let (found, left) = shortened(mentions(&folded));
+            let others =
+                if left == 0 { String::new() } else { format!("\nand {left} more: `ioweir doc` lists the topics\n") };
+            output::print(
+                format!("No entry is named `{}`; these speak of it:\n\n{}{others}", shown(name), found).as_bytes(),
+            )
+        }
         [] => {
             let names: Vec<_> = TOPICS.iter().map(|topic| topic.name).collect();
             let hint = "`ioweir doc` lists the topics; `ioweir doc NAME` finds an entry of any of them by its name";
@@ -425,19 +434,44 @@ fn searched(name: &str) -> Result<(), Failure> {
             let text = topic.entry.and_then(|text| text(entry)).unwrap_or_else(|| list(&[(entry, line)]));
             output::print(text.as_bytes())
         }
-        _ => {
-            let lines: Vec<(String, &str)> = found
-                .iter()
-                .map(|(topic, entry, line)| (format!("ioweir doc {} {entry}", topic.name), *line))
-                .collect();
-            let lines: Vec<(&str, &str)> = lines.iter().map(|(command, line)| (command.as_str(), *line)).collect();
-            output::print(format!("`{}` is in several places:\n\n{}", shown(name), list(&lines)).as_bytes())
-        }
+        _ => output::print(format!("`{}` is in several places:\n\n{}", shown(name), commands(&found)).as_bytes()),
     }
 }
 
+/// An entry of a topic with its line.
+type Found = (&'static Topic, &'static str, &'static str);
+
+/// The commands that print entries, each with the entry's line.
+fn commands(found: &[Found]) -> String {
+    let lines: Vec<(String, &str)> =
+        found.iter().map(|(topic, entry, line)| (format!("ioweir doc {} {entry}", topic.name), *line)).collect();
+    let lines: Vec<(&str, &str)> = lines.iter().map(|(command, line)| (command.as_str(), *line)).collect();
+    list(&lines)
+}
+
+/// The entries with the word in their name or line, those with it in their name first.
+fn mentions(word: &str) -> Vec<Found> {
+    let has = |text: &str| text.to_lowercase().split(|each: char| !each.is_alphanumeric()).any(|each| each == word);
+    let of = |topic: &'static Topic| (topic.entries)().into_iter().map(move |(entry, line)| (topic, entry, line));
+    let (mut named, others): (Vec<Found>, Vec<Found>) = TOPICS
+        .iter()
+        .flat_map(of)
+        .filter(|(_, entry, line)| has(entry) || has(line))
+        .partition(|(_, entry, _)| has(entry));
+    named.extend(others);
+    named
+}
+
+/// The commands of as many entries as a screen holds, and how many are left.
+fn shortened(mut found: Vec<Found>) -> (String, usize) {
+    const ENTRIES_MAX: usize = 12;
+    let left = found.len().saturating_sub(ENTRIES_MAX);
+    found.truncate(ENTRIES_MAX);
+    (commands(&found), left)
+}
+
 /// Names and lines side by side, the lines wrapped.
-fn list(entries: &[(&str, &str)]) -> String {
+pub(crate) fn list(entries: &[(&str, &str)]) -> String {
     let width = entries.iter().map(|entry| entry.0.len()).max().unwrap_or(0);
     let mut out = String::new();
     // Names that leave too little room on a narrow terminal have their lines below them.

@@ -10,12 +10,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_config::{ChoiceError, unknown};
 use ioweir_config::{format_count, shown};
 use ioweir_device::PRESETS;
-use ioweir_lab::run::{Origin, Progress};
+use ioweir_lab::run::{Origin, Progress, without_folders};
 use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceError, TraceGroup};
 
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
-use crate::output;
+use crate::{kinds, output};
 
 /// The program's name for itself in a report.
 pub(crate) fn origin(command: &str) -> Origin {
@@ -101,6 +101,8 @@ pub(crate) fn check_file(what: &str, name: &str) -> Result<(), Failure> {
     let presets: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
     let hint = if name.starts_with("/dev/") {
         format!("`ioweir calibrate {name} -o own.toml` makes a device file of it, `--device own.toml` takes that")
+    } else if name.contains("array") {
+        "raid-5, raid-10 and tiered are arrays; examples/arrays has files to start one of your own from".into()
     } else {
         "`ioweir doc device` lists the presets".into()
     };
@@ -177,8 +179,20 @@ pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, 
     })
 }
 
-/// The traces that files form.
-pub(crate) fn groups(names: &[String]) -> Result<Vec<TraceGroup>, Failure> {
-    let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+/// The traces that files form; a folder stands for the traces in it.
+pub(crate) fn groups(names: &[String], options: &ReadOptions) -> Result<Vec<TraceGroup>, Failure> {
+    names.iter().try_for_each(|name| check_trace(name))?;
+    let (named, left_out) = without_folders(names, options)?;
+    say_left_out(&left_out);
+    let paths: Vec<PathBuf> = named.iter().map(PathBuf::from).collect();
     Ok(trace::group(&paths)?)
+}
+
+/// Refuses a TOML file where a trace is expected, and names the command that takes it.
+pub(crate) fn check_trace(name: &str) -> Result<(), Failure> {
+    if !name.ends_with(".toml") {
+        return Ok(());
+    }
+    let Some(takes) = kinds::taken_by(name) else { return Ok(()) };
+    Err(Failure::input(format!("{}: is a TOML file, and no trace", shown(name)), "a trace", &takes))
 }

@@ -33,6 +33,7 @@ mod flags;
 mod forecast;
 #[cfg(feature = "govern")]
 mod govern;
+mod kinds;
 mod layout;
 mod man;
 mod names;
@@ -83,13 +84,13 @@ use ioweir_config::shown;
 use ioweir_lab::run::Origin;
 
 /// The commands to try first.
-const FIRST_STEPS: &str = "\
-ioweir demo                             see a comparison of schedulers, on a trace that is built in
-ioweir compare TRACE --load closed:32   which scheduler suits your trace (`ioweir doc format`: what is read)
-ioweir advise TRACE --device DEVICE     what to set for a device and a load, and how sure that is
-ioweir serve SPEC.toml                  serve a disk to tenants over NBD (`ioweir doc serve`)
-ioweir --help                           all verbs; `ioweir doc` explains policies, devices, formats and words
-";
+const FIRST_STEPS: [(&str, &str); 5] = [
+    ("ioweir demo", "see a comparison of schedulers, on a trace that is built in"),
+    ("ioweir compare TRACE --load closed:32", "which scheduler suits your trace (`ioweir doc format`: what is read)"),
+    ("ioweir advise TRACE --device DEVICE", "what to set for a device and a load, and how sure that is"),
+    ("ioweir serve SPEC.toml", "serve a disk to tenants over NBD (`ioweir doc serve`)"),
+    ("ioweir --help", "all verbs; `ioweir doc` explains policies, devices, formats and words"),
+];
 
 /// The program's name for itself in a report.
 #[must_use]
@@ -114,7 +115,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             output::set_wide(false);
             act(parsed.verb)
         }
-        Err(_) if arguments.len() <= 1 => output::print(FIRST_STEPS.as_bytes()),
+        Err(_) if arguments.len() <= 1 => output::print(doc::list(&FIRST_STEPS).as_bytes()),
         Err(error) => answer(&error, &arguments),
     };
     match result {
@@ -184,10 +185,12 @@ fn answer(error: &clap::Error, arguments: &[OsString]) -> Result<(), Failure> {
             Ok(()) => Ok(()),
             Err(error) => Err(error.into()),
         },
-        ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument => match names::meant(error, arguments) {
-            Some(failure) => Err(failure),
-            None => told(error),
-        },
+        ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument => {
+            names::meant(error, arguments).map_or_else(|| told(error), Err)
+        }
+        ErrorKind::MissingRequiredArgument | ErrorKind::TooFewValues => {
+            names::missing(error, arguments).map_or_else(|| told(error), Err)
+        }
         _ => told(error),
     }
 }

@@ -7,6 +7,7 @@ use ioweir_device::{DeviceFile, PRESETS};
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
+use crate::kinds::{is_device, names_any};
 use crate::{
     advise, calibrate, engine, forecast, govern, output, plan, qos, scorecard, server, servers, simulate, sweep,
 };
@@ -56,32 +57,4 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         return output::print(DeviceFile::load(name)?.to_toml().as_bytes());
     }
     output::print(read_comparison(name)?.to_toml().as_bytes())
-}
-
-/// The kinds of files, by what checks them.
-pub(crate) enum Kind {
-    Server,
-    Spec,
-    Other,
-}
-
-/// The kind of a file, as far as its text tells.
-pub(crate) fn kind(name: &str) -> Kind {
-    match read_spec(name).ok().and_then(|text| text.parse::<toml::Table>().ok()) {
-        Some(table) if table.contains_key("export") || table.contains_key("server") && table.contains_key("device") => {
-            Kind::Server
-        }
-        Some(_) => Kind::Spec,
-        None => Kind::Other,
-    }
-}
-
-/// Whether a spec names one of these keys, which only specs of its kind have.
-fn names_any(text: &str, keys: &[&str]) -> bool {
-    text.parse::<toml::Table>().is_ok_and(|table| keys.iter().any(|key| table.contains_key(*key)))
-}
-
-/// Devices are tables under the kind of device; comparisons have no tables.
-fn is_device(text: &str) -> bool {
-    text.parse::<toml::Table>().is_ok_and(|table| table.values().any(toml::Value::is_table))
 }

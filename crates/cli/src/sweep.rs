@@ -42,8 +42,10 @@ fn run(arguments: &SweepArguments, spec: &str) -> Result<(), Failure> {
     for notice in plan.resolved().notices() {
         output::notice(&notice);
     }
-    let path =
-        arguments.out.as_ref().map_or_else(|| Path::new(spec).file_stem().map(PathBuf::from), |out| Some(out.into()));
+    let path = arguments
+        .output
+        .as_ref()
+        .map_or_else(|| Path::new(spec).file_stem().map(PathBuf::from), |out| Some(out.into()));
     let path = path.unwrap_or_else(|| "sweep".into());
     let folder = Folder::create(&path, &plan)?;
     let running = Running { shard, threads: arguments.threads.map(usize::from) };

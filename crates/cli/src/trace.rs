@@ -45,7 +45,7 @@ pub(crate) fn act(arguments: &TraceArguments) -> Result<(), Failure> {
 
 fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     let (target, format, mut source) =
-        ends(&arguments.files, arguments.to.as_deref(), &arguments.reading, &arguments.together, true)?;
+        ends(&arguments.files, arguments.format_to.as_deref(), &arguments.reading, &arguments.together, true)?;
     write(source.as_mut(), target, format)
 }
 
@@ -166,7 +166,7 @@ fn ends<'a>(
     };
     let format = target_format(named, target)?;
     let options = trace::ReadOptions { once: once && together.repeat.is_none(), ..engine::read_options(reading)? };
-    let groups = engine::groups(sources)?;
+    let groups = engine::groups(sources, &options)?;
     let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
     output::check_outputs(&[target], &inputs)?;
     if groups.len() > 1 && together.merge.is_none() {
@@ -276,7 +276,7 @@ pub(crate) fn target_format(named: Option<&str>, target: &str) -> Result<&'stati
             known.and_then(|(_, name)| trace::format(name)).ok_or_else(|| {
                 let problem = format!("{}: the suffix stands for no format", shown(target));
                 let suffixes = SUFFIXES.map(|(suffix, _)| format!(".{suffix}")).join(", ");
-                Failure::input(problem, &format!("one of {suffixes}"), "name the format with --to")
+                Failure::input(problem, &format!("one of {suffixes}"), "name the format with --as")
             })?
         }
     };
@@ -288,7 +288,7 @@ pub(crate) fn target_format(named: Option<&str>, target: &str) -> Result<&'stati
 
 fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     let options = trace::ReadOptions { once: true, ..engine::read_options(&arguments.reading)? };
-    let groups = engine::groups(&arguments.files)?;
+    let groups = engine::groups(&arguments.files, &options)?;
     let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
     let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
     let mut infos = Vec::new();

@@ -53,7 +53,8 @@ fn presets(folder: &str, arguments: &ValidateArguments) -> Result<(), Failure> {
 /// Compares one device with one trace.
 fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure> {
     engine::check_device(device)?;
-    let [group] = &engine::groups(&arguments.inputs)?[..] else {
+    let options = engine::read_options(&arguments.reading)?;
+    let [group] = &engine::groups(&arguments.inputs, &options)?[..] else {
         return Err(Failure::input("the files form several traces", "the files of one trace", ""));
     };
     let files: Vec<PathBuf> = group.files.clone();
@@ -66,7 +67,6 @@ fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure
         "released" => Load::Released,
         _ => Load::Arrivals,
     });
-    let options = engine::read_options(&arguments.reading)?;
     let origin = engine::origin(&command(device, arguments));
     let result =
         DeviceValidation::run(device, &files, &options, (load, arguments.folding.fold), arguments.reference, &origin)?;

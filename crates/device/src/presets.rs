@@ -271,6 +271,28 @@ pub const PRESETS: &[Preset] = &[
         parameters: include_str!("presets/ssd-990pro.toml"),
     },
     Preset {
+        name: "raid-5",
+        title: "array of eight hdd-20tb with rotating parity (RAID 5)",
+        year: Some(2021),
+        status: Status::Artificial,
+        sources: &[
+            "chunks of 512 KiB and the place of the parity (left symmetric): the defaults of mdadm",
+            "a write of less than a row reads the old data and the old parity first; there is no cache of a controller",
+        ],
+        parameters: include_str!("presets/raid-5.toml"),
+    },
+    Preset {
+        name: "raid-10",
+        title: "array of eight hdd-20tb: stripes over four mirrors of two (RAID 10)",
+        year: Some(2021),
+        status: Status::Artificial,
+        sources: &[
+            "chunks of 512 KiB: the default of mdadm",
+            "a read goes to the drive of a mirror that is free first; there is no cache of a controller",
+        ],
+        parameters: include_str!("presets/raid-10.toml"),
+    },
+    Preset {
         name: "tiered",
         title: "array of an SSD and an HDD tier, served side by side, as in the paper on reward scheduling",
         year: None,

@@ -1,6 +1,6 @@
 //! The standing of a device model: where its numbers come from, and so what may be concluded from a result that depends on it.
 
-use ioweir_config::{Duration, Size, SpecError, format_count};
+use ioweir_config::{Duration, Size, SpecError, format_bytes, format_count};
 use serde::{Deserialize, Serialize};
 
 use super::calibration::{ClassError, Pairs, Part, Range, Source};
@@ -220,7 +220,10 @@ impl Standing {
 
     fn of_file(spec: &DeviceSpec) -> Self {
         let size = spec.build(0).map(|device| Size(device.sectors().saturating_mul(ioweir_core::SECTOR_BYTES)));
-        let size = size.map_or_else(|_| String::new(), |size| format!(" of {size}"));
+        // A size that is no round number would be a long one of KiB.
+        let text =
+            |size: Size| Some(size.to_string()).filter(|text| text.len() <= 8).unwrap_or_else(|| format_bytes(size.0));
+        let size = size.map_or_else(|_| String::new(), |size| format!(" of {}", text(size)));
         Self::Assumed { description: format!("a device file{size} without a calibration"), year: None }
     }
 

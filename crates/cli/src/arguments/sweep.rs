@@ -8,7 +8,7 @@ use super::OutputArguments;
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Examples:\n  ioweir sweep examples/sweep.toml --out runs\n  ioweir sweep status runs\n  ioweir sweep merge runs \
+    after_help = "Examples:\n  ioweir sweep examples/sweep.toml --output runs\n  ioweir sweep status runs\n  ioweir sweep merge runs \
 --export table.parquet --export page.html\n\nThe same command continues a sweep that was stopped: finished cells stay in \
 the folder. docs/sweeps.md has recipes for Slurm, GNU parallel and Snakemake.\nExits with 1 if a cell failed."
 )]
@@ -21,8 +21,8 @@ pub(crate) struct SweepArguments {
     pub(crate) spec: Option<String>,
 
     /// Folder for the finished cells [default: the name of the sweep file, without its suffix]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) out: Option<String>,
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<String>,
 
     /// Run only part I of N of the cells, from 1/N to N/N; all parts together run every cell once
     #[arg(long, value_name = "I/N")]

@@ -39,7 +39,7 @@ pub(crate) struct InfoArguments {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "ioweir trace convert [OPTIONS] <IN>... <OUT>",
-    after_help = "Examples:\n  ioweir trace convert grep.blktrace grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0\n  ioweir trace convert a.blktrace b.blktrace both.parquet --merge clocks\n  ioweir trace convert grep.blktrace long.parquet --repeat 1h"
+    after_help = "Examples:\n  ioweir trace convert grep.blktrace grep.parquet\n  ioweir trace convert web.csv.gz web.fio --as fio-iolog --volume hm_0\n  ioweir trace convert a.blktrace b.blktrace both.parquet --merge clocks\n  ioweir trace convert grep.blktrace long.parquet --repeat 1h"
 )]
 pub(crate) struct ConvertArguments {
     /// Files of one trace, then the file to write
@@ -47,8 +47,8 @@ pub(crate) struct ConvertArguments {
     pub(crate) files: Vec<String>,
 
     /// Format to write [default: by the suffix of OUT]
-    #[arg(long, alias = "as", value_name = "FORMAT")]
-    pub(crate) to: Option<String>,
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format_to: Option<String>,
 
     #[command(flatten)]
     pub(crate) together: TogetherArguments,

@@ -28,8 +28,8 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
         event: arguments.event.parse()?,
         buffer_kib: arguments.buffer.parse::<Size>()?.0.div_ceil(1024).clamp(16, 1 << 20),
     };
-    let format = verb::target_format(None, &arguments.out)?;
-    let outputs = Outputs::new(&arguments.output, &[&arguments.out], &[])?;
+    let format = verb::target_format(None, &arguments.target)?;
+    let outputs = Outputs::new(&arguments.output, &[&arguments.target], &[])?;
     let tracefs = record::find_tracefs(&system)?;
     super::undo_left(&system, &state_folder());
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
@@ -49,7 +49,7 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
         summary = Some(done);
         Ok(())
     };
-    write(&arguments.out, format, take)?;
+    write(&arguments.target, format, take)?;
     let Some(summary) = summary else { return Ok(()) };
     outputs.write(&document(arguments, &system, &identity, &summary)?)
 }
@@ -143,11 +143,15 @@ fn document(
     identity: &Identity,
     summary: &Summary,
 ) -> Result<Document, Failure> {
-    let data = json!({ "device": identity, "recording": summary, "file": arguments.out });
+    let data = json!({ "device": identity, "recording": summary, "file": arguments.target });
     let title = format!("{} for {:.1} s", identity.name, summary.seconds);
     let mut document = Document::new("ioweir record", title, &data)?;
-    document.headline =
-        format!("{} requests of {} are in {}.", format_count(summary.requests), identity.name, shown(&arguments.out));
+    document.headline = format!(
+        "{} requests of {} are in {}.",
+        format_count(summary.requests),
+        identity.name,
+        shown(&arguments.target)
+    );
     document.push(Block::Facts(facts(summary)));
     let mut text = |line: String| document.text(line);
     if let Some(partition) = &identity.partition {
@@ -156,7 +160,7 @@ fn document(
     if summary.events_lost > 0 {
         text(format!("{} events were lost: take a larger --buffer.", format_count(summary.events_lost)));
     }
-    let folder = output::folder_of(Path::new(&arguments.out));
+    let folder = output::folder_of(Path::new(&arguments.target));
     let own = system.device_of(folder).ok().and_then(|number| Identity::of(system, number).ok());
     if own.is_some_and(|own| own.name == identity.name) {
         text(format!("The file lies on {} itself: writing it is among what was recorded.", identity.name));

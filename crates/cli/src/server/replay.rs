@@ -110,7 +110,7 @@ impl<'a> Asked<'a> {
             return Err(Failure::input(problem, "the same name twice, since what the device holds is destroyed", ""));
         }
         let options = ReadOptions { latency: false, ..engine::read_options(&arguments.reading)? };
-        let mut groups = engine::groups(files)?;
+        let mut groups = engine::groups(files, &options)?;
         if groups.len() != 1 {
             let names: Vec<_> = groups.iter().map(|group| shown(&group.name)).collect();
             let problem = format!("{} traces are named: {}", groups.len(), names.join(", "));

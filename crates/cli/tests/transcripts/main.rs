@@ -199,7 +199,10 @@ fn output_fits_eighty_columns() {
         "ctl",
     ];
     let helps = verbs.iter().map(|verb| vec![*verb, "--help"]);
-    let others: [&[&str]; 14] = [
+    let others: [&[&str]; 17] = [
+        &[],
+        &["plan"],
+        &["doc", "wafl"],
         &["--help"],
         &["trace", "cut", "--help"],
         &["demo"],
@@ -234,6 +237,9 @@ fn output_fits_eighty_columns() {
 fn guessed_names_end_at_the_right_command() {
     let folder = folder();
     fs::write(folder.path().join("server.toml"), "[[device]]\nname = \"d\"\n[[export]]\nname = \"a\"\n").unwrap();
+    fs::write(folder.path().join("class.toml"), "[[class]]\nname = \"a\"\n").unwrap();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    fs::copy(folder.path().join("trace.csv"), folder.path().join("folder/only.csv")).unwrap();
     for (arguments, said) in [
         (&["check", "trace.csv"][..], "`ioweir trace info trace.csv` checks a trace"),
         (&["lint", "server.toml"], "`ioweir serve server.toml --check`"),
@@ -246,6 +252,20 @@ fn guessed_names_end_at_the_right_command() {
         (&["doc", "hdd"], "hdd: 7200 rpm"),
         (&["doc", "schedulers"], "Schedulers."),
         (&["doc", "array"], "ioweir doc device-file array.layout"),
+        (&["doc", "wafl"], "No entry is named `wafl`; these speak of it"),
+        (&["doc", "raid"], "ioweir doc device raid-5"),
+        (&["version"], "`ioweir --version` prints it"),
+        (&["compare", "trace.csv", "-o", "x.html"], "it is --export FILE here"),
+        (&["sweep", "s.toml", "--out", "runs"], "it is --output here"),
+        (&["trace", "convert", "trace.csv", "o.fio", "--to", "fio-iolog"], "it is --as FORMAT here"),
+        (&["compare", "server.toml"], "`ioweir serve server.toml` serves it"),
+        (&["trace", "info", "class.toml"], "`ioweir simulate class.toml` runs it"),
+        (&["compare", "trace.csv", "--device", "raid"], "raid-10"),
+        (&["compare", "trace.csv", "--device", "array"], "examples/arrays has files"),
+        (&["reproduce"], "PAPER"),
+        (&["trace", "convert", "trace.csv"], "for example `ioweir trace convert grep.blktrace grep.parquet`"),
+        // A folder stands for the traces in it.
+        (&["trace", "info", "folder"], "requests              100\n"),
     ] {
         let output = run(folder.path(), arguments);
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -540,7 +560,7 @@ fn a_trace_converts_there_and_back() {
             &["trace", "convert", "trace.csv", "trace.parquet"],
             &["trace", "convert", "trace.parquet", "back.csv"],
             &["trace", "convert", "trace.csv", "trace.xyz"],
-            &["trace", "convert", "trace.csv", "trace.bin", "--to", "blktrace"],
+            &["trace", "convert", "trace.csv", "trace.bin", "--as", "blktrace"],
         ],
     ));
     let results = |name: &str| {
@@ -559,7 +579,7 @@ fn what_a_target_cannot_hold_is_said() {
         folder.path(),
         &[
             &["trace", "convert", "trace.csv", "trace.spc"],
-            &["trace", "convert", "trace.csv", "trace.msr", "--to", "msr-csv"],
+            &["trace", "convert", "trace.csv", "trace.msr", "--as", "msr-csv"],
             &["trace", "convert", "trace.csv", "trace.blkparse"],
             &["trace", "info", "columns.txt"],
             &["trace", "convert", "columns.txt", "columns.spc", "--format", "mqsim"],

@@ -65,11 +65,11 @@ fn killed_or_divided_sweep_gives_equal_bytes() {
         let mut sweep = command(folder, &[&["sweep", "long.toml", "--quiet"], more].concat());
         sweep.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
-    let mut shards = ["1/2", "2/2"].map(|shard| start(&["--out", "divided", "--threads", "1", "--shard", shard]));
+    let mut shards = ["1/2", "2/2"].map(|shard| start(&["--output", "divided", "--threads", "1", "--shard", shard]));
     for shard in &mut shards {
         assert!(shard.wait().unwrap().success());
     }
-    let mut killed = start(&["--out", "killed", "--threads", "2"]);
+    let mut killed = start(&["--output", "killed", "--threads", "2"]);
     let parts = || {
         let files = fs::read_dir(folder.join("killed/parts")).ok()?;
         Some(files.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().ends_with(".parquet")).count())
@@ -83,7 +83,7 @@ fn killed_or_divided_sweep_gives_equal_bytes() {
     let status = printed(folder, &["sweep", "status", "killed"]);
     assert!(status.starts_with("killed: 120 cells: ") && !status.contains("120 done"), "{status}");
     let done = parts().unwrap();
-    let went_on = printed(folder, &["sweep", "long.toml", "--out", "killed", "--quiet"]);
+    let went_on = printed(folder, &["sweep", "long.toml", "--output", "killed", "--quiet"]);
     assert_eq!(went_on, format!("killed: 120 cells, {done} were done, {} run, 0 failed\n", 120 - done));
     printed(folder, &["sweep", "long.toml", "--threads", "1", "--quiet"]);
     let whole = merged(folder, "long");
@@ -98,10 +98,10 @@ fn sweep_reports_progress_and_findings() {
         &[
             &["sweep", "--help"],
             &["sweep", "merge", "--help"],
-            &["sweep", "short.toml", "--shard", "1/4", "--out", "runs"],
+            &["sweep", "short.toml", "--shard", "1/4", "--output", "runs"],
             &["sweep", "status", "runs"],
             &["sweep", "merge", "runs"],
-            &["sweep", "short.toml", "--out", "runs"],
+            &["sweep", "short.toml", "--output", "runs"],
             &["sweep", "status", "runs"],
             &["sweep", "merge", "runs"],
             &["sweep", "merge", "runs", "--metric", "iopss"],
@@ -121,7 +121,7 @@ fn what_a_sweep_cannot_do_is_said() {
             &["sweep", "bad.toml"],
             &["sweep", "short.toml", "--shard", "3/2"],
             &["sweep", "short.toml", "--threads", "0"],
-            &["sweep", "short.toml", "--out", "."],
+            &["sweep", "short.toml", "--output", "."],
             &["sweep", "status", "."],
             &["sweep", "merge", ".", "--export", "table.pdf"],
         ],

@@ -18,7 +18,7 @@ pub(crate) use job::with_places;
 pub use job::{Job, Tenants, Traffic};
 pub use requests::Requests;
 pub(crate) use streams::{JsonStream, stream, streams};
-pub use traces::{KeptTrace, MIX_PREFIX, TraceFiles, meta_of, sha256, tell};
+pub use traces::{KeptTrace, MIX_PREFIX, TraceFiles, meta_of, sha256, tell, without_folders};
 
 pub use crate::document::{Origin, TraceMeta, hexadecimal};
 

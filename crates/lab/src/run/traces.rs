@@ -149,24 +149,7 @@ impl TraceFiles {
         options: &ReadOptions,
         resamples: bool,
     ) -> Result<(Vec<Self>, Vec<TraceError>), RunError> {
-        let (mut named, mut left_out) = (Vec::new(), Vec::new());
-        for name in names {
-            if name.starts_with(MIX_PREFIX) || !Path::new(name).is_dir() {
-                named.push(name.clone());
-                continue;
-            }
-            let before = named.len();
-            for path in files_of(Path::new(name))? {
-                match trace::recognise(std::slice::from_ref(&path), options) {
-                    Ok(_) => named.push(path.display().to_string()),
-                    Err(error) => left_out.push(error),
-                }
-            }
-            if named.len() == before {
-                let error = TraceError::new(name, Position::File, "holds no trace");
-                return Err(error.expected("a folder with traces").into());
-            }
-        }
+        let (named, left_out) = without_folders(names, options)?;
         let mut found = Vec::new();
         for trace in Self::find(&named, options)? {
             let trace = Self { resamples, ..trace };
@@ -359,6 +342,31 @@ pub fn meta_of(name: String, files: &[PathBuf], options: &ReadOptions) -> Result
     let format = trace::recognise(files, options)?.name.into();
     let files: Result<Vec<_>, TraceError> = files.iter().map(|path| hashed(path)).collect();
     Ok(TraceMeta { name, format, files: files? })
+}
+
+/// The names with the trace files of each folder in its place, and which other files the folders hold.
+///
+/// # Errors
+/// [`TraceError`] if a folder cannot be read or holds no trace.
+pub fn without_folders(names: &[String], options: &ReadOptions) -> Result<(Vec<String>, Vec<TraceError>), TraceError> {
+    let (mut named, mut left_out) = (Vec::new(), Vec::new());
+    for name in names {
+        if name.starts_with(MIX_PREFIX) || !Path::new(name).is_dir() {
+            named.push(name.clone());
+            continue;
+        }
+        let before = named.len();
+        for path in files_of(Path::new(name))? {
+            match trace::recognise(std::slice::from_ref(&path), options) {
+                Ok(_) => named.push(path.display().to_string()),
+                Err(error) => left_out.push(error),
+            }
+        }
+        if named.len() == before {
+            return Err(TraceError::new(name, Position::File, "holds no trace").expected("a folder with traces"));
+        }
+    }
+    Ok((named, left_out))
 }
 
 /// The files of a folder, in the order of their names.

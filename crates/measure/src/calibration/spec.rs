@@ -9,7 +9,7 @@ use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Serialize};
 
 use ioweir_lab::document::quoted;
-use ioweir_lab::run::RunError;
+use ioweir_lab::run::{RunError, without_folders};
 use ioweir_lab::spec;
 
 /// The most generations.
@@ -123,7 +123,8 @@ impl CalibrationSpec {
 
     /// The files of the trace.
     pub(super) fn files(&self) -> Result<Vec<PathBuf>, RunError> {
-        let names: Vec<PathBuf> = self.trace.iter().map(PathBuf::from).collect();
+        let (names, _) = without_folders(&self.trace, &self.options()?)?;
+        let names: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
         match &ioweir_trace::group(&names)?[..] {
             [one] => Ok(one.files.clone()),
             [] => Err(RunError::Value("no trace is named\n  expected: the files of one trace".into())),
