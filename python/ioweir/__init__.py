@@ -25,7 +25,20 @@ from ._native import (
 )
 from ._policies import elevator, order
 from ._sweep import Sweep, sweep
-from ._verbs import advise, calibrate, compare, explain, forecast, plan, read, simulate, write
+from ._verbs import (
+    advise,
+    calibrate,
+    compare,
+    explain,
+    forecast,
+    plan,
+    qos,
+    read,
+    scorecard,
+    simulate,
+    validate,
+    write,
+)
 
 __all__ = [
     "InputError",
@@ -47,9 +60,12 @@ __all__ = [
     "forecast",
     "order",
     "plan",
+    "qos",
     "read",
+    "scorecard",
     "simulate",
     "sweep",
+    "validate",
     "write",
 ]
 

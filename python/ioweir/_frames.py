@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -26,45 +27,29 @@ def _to_arrow(self: Any) -> Any:
     return pyarrow.table(self)
 
 
-def _plot(self: Any, metric: str | None = None, *, by: str = "scheduler", library: str = "altair") -> Any:
-    """A bar chart of one column of the records, by `altair` or `matplotlib` (extra `plot`)."""
-    table = _columns(self)
-    if metric is None:
-        known = ["completion_seconds", "throughput_per_second", "latency_mean_seconds"]
-        metric = next((name for name in known if name in table), None)
-    if metric not in table or by not in table:
-        wrong = metric if metric not in table else by
-        raise KeyError(f"no column {wrong}: the columns are {', '.join(table)}")
-    if library == "altair":
-        import altair
+def _plot(
+    self: Any, metric: str | Sequence[str] | None = None, *, by: str | None = None, library: str = "altair"
+) -> Any:
+    """A chart of a column of the records, or of several in one unit, by `altair` or `matplotlib` (extra `plot`).
 
-        values = [{by: name, metric: value} for name, value in zip(table[by], table[metric], strict=True)]
-        chart = altair.Chart(altair.Data(values=values)).mark_bar()
-        return chart.encode(x=altair.X(by, type="nominal", sort=None), y=altair.Y(metric, type="quantitative"))
-    if library == "matplotlib":
-        from matplotlib import pyplot
+    Results in time (forecasts, plans) are lines over it, others bars for each scheduler, apart by device, load or class; numbers
+    are means over the seeds. The axis carries the unit: the column `latency_p99_seconds` is drawn as `latency p99 (ms)`.
 
-        figure, axes = pyplot.subplots()
-        axes.bar([str(name) for name in table[by]], table[metric])
-        axes.set_ylabel(metric)
-        return figure
-    raise ValueError(f"{library} is no library for plots: altair, matplotlib")
+    Args:
+        metric: Columns of the records; what the verb is about, unless another is named.
+        by: The column along the other axis.
+        library: ``"altair"`` or ``"matplotlib"``.
 
+    Returns:
+        A chart of altair, or a figure of matplotlib.
 
-def _columns(result: Any) -> dict[str, list[Any]]:
-    """The records by column."""
-    import csv
-    import io
+    Raises:
+        KeyError: There is no such column; the message lists them.
+        ValueError: The columns have different units, or there is no such library.
+    """
+    from ._plots import plot
 
-    rows = list(csv.reader(io.StringIO(result.csv())))
-
-    def value(text: str) -> Any:
-        try:
-            return float(text) if text else None
-        except ValueError:
-            return text
-
-    return {name: [value(row[at]) for row in rows[1:]] for at, name in enumerate(rows[0])}
+    return plot(self, metric, by, library)
 
 
 def _data(self: Any) -> Any:

@@ -93,6 +93,13 @@ def flags(given: dict[str, Any]) -> dict[str, Any]:
     return keys({_FLAGS.get(key, key): value for key, value in given.items()})
 
 
+def of_one_device(given: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a spec whose device is one, by name, and whose seeds are several."""
+    apart = {key: value for key, value in given.items() if key in ("device", "seeds") and value is not None}
+    ready = flags({key: value for key, value in given.items() if key not in ("device", "seeds")})
+    return {**ready, **{key: value if key == "seeds" else os.fspath(value) for key, value in apart.items()}}
+
+
 def split(first: tuple[Any, ...]) -> tuple[Any, list[Any]]:
     """The spec and the traces among positional arguments: a dict, TOML text or a file ``*.toml`` is a spec, all else is a trace."""
     spec, traces = None, []

@@ -1,6 +1,6 @@
 """The native half of the package."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, final
@@ -48,7 +48,9 @@ class Result(_Rows):
     def csv(self) -> str: ...
     def text(self) -> str: ...
     def save(self, path: _Path) -> None: ...
-    def plot(self, metric: str | None = None, *, by: str = "scheduler", library: str = "altair") -> Any: ...
+    def plot(
+        self, metric: str | Sequence[str] | None = None, *, by: str | None = None, library: str = "altair"
+    ) -> Any: ...
     def _repr_html_(self) -> str: ...
 
 @final
@@ -171,6 +173,21 @@ def advise(
     progress: _Progress | None = None,
     keys: dict[str, Any] | None = None,
 ) -> Result: ...
+def scorecard(
+    spec: _Spec | None = None,
+    /,
+    *,
+    progress: _Progress | None = None,
+    keys: dict[str, Any] | None = None,
+) -> Result: ...
+def qos(
+    spec: _Spec | None = None,
+    /,
+    *,
+    progress: _Progress | None = None,
+    keys: dict[str, Any] | None = None,
+) -> Result: ...
+def validate(device: str, trace: Trace, /, *, fold: bool = False) -> Result: ...
 def calibrate(
     spec: _Spec | None = None,
     /,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, Iterator
@@ -26,7 +27,10 @@ def shown(progress: Progress | bool | None) -> Iterator[Progress | None]:
         yield None
         return
     try:
-        from tqdm.auto import tqdm
+        # In a notebook without widgets tqdm warns of it, and draws its bar as text.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from tqdm.auto import tqdm
     except ImportError:
         if progress is True:
             raise

@@ -44,7 +44,7 @@ def sweep(
     spec: Spec,
     /,
     *,
-    out: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     shard: str | None = None,
     threads: int | None = None,
     executor: Any = None,
@@ -54,7 +54,7 @@ def sweep(
 ) -> Sweep:
     """Runs the cells of a sweep that are not done yet, and returns it.
 
-    ``out`` is the folder, by default the spec's name. What has a part there is not run again, so a sweep that was stopped
+    ``output`` is the folder, by default the spec's name. What has a part there is not run again, so a sweep that was stopped
     goes on where it was. ``shard`` is ``"I/N"`` for part I of N.
 
     With ``executor``, an object with ``submit`` or ``map``, the cells run in its workers, each group on ``threads``, one
@@ -64,8 +64,10 @@ def sweep(
     """
     if executor is not None and cluster is not None:
         raise _native.InputError("there are an executor and a cluster\n  expected: one of the two")
+    if "out" in keys:
+        raise _native.InputError("there is no key out\n  expected: output, the folder")
     plan = _native.SweepPlan(_inputs.spec(spec), keys=_inputs.keys(keys))
-    swept = Sweep(out if out is not None else plan.folder)
+    swept = Sweep(output if output is not None else plan.folder)
     folder = plan.create(swept.folder)
     with shown(progress) as told, contextlib.ExitStack() as stack:
         if cluster is not None:

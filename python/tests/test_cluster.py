@@ -50,7 +50,7 @@ def parts(folder):
 def in_process(tmp_path_factory):
     """The parts of the sweep when it runs here."""
     folder = tmp_path_factory.mktemp("here") / "runs"
-    ioweir.sweep(SWEEP, out=folder, progress=False)
+    ioweir.sweep(SWEEP, output=folder, progress=False)
     made = parts(folder)
     assert len(made) == CELLS
     return made
@@ -123,30 +123,30 @@ def mapping():
 def test_the_parts_do_not_depend_on_the_executor(tmp_path, in_process, pool):
     told = []
     with pool() as executor:
-        swept = ioweir.sweep(SWEEP, out=tmp_path / "runs", executor=executor, progress=lambda *now: told.append(now))
+        swept = ioweir.sweep(SWEEP, output=tmp_path / "runs", executor=executor, progress=lambda *now: told.append(now))
     assert parts(tmp_path / "runs") == in_process and not swept.failed
     done, cells, requests = told[-1]
     assert done == cells == CELLS and requests > 0
 
 
 def test_the_parts_do_not_depend_on_dask(tmp_path, in_process, client):
-    ioweir.sweep(SWEEP, out=tmp_path / "client", cluster=client, progress=False)
+    ioweir.sweep(SWEEP, output=tmp_path / "client", cluster=client, progress=False)
     assert parts(tmp_path / "client") == in_process
-    ioweir.sweep(SWEEP, out=tmp_path / "address", cluster=client.scheduler.address, shard="1/2", progress=False)
+    ioweir.sweep(SWEEP, output=tmp_path / "address", cluster=client.scheduler.address, shard="1/2", progress=False)
     assert parts(tmp_path / "address").items() < in_process.items()
-    ioweir.sweep(SWEEP, out=tmp_path / "address", executor=client, progress=False)
+    ioweir.sweep(SWEEP, output=tmp_path / "address", executor=client, progress=False)
     assert parts(tmp_path / "address") == in_process
 
 
 def test_dask_starts_on_this_machine_where_it_is_asked_to(tmp_path, in_process):
-    ioweir.sweep(SWEEP, out=tmp_path / "runs", cluster=True, progress=False)
+    ioweir.sweep(SWEEP, output=tmp_path / "runs", cluster=True, progress=False)
     assert parts(tmp_path / "runs") == in_process
 
 
 def test_what_cannot_run_cells_is_refused(tmp_path, monkeypatch):
     def error(**given):
         with pytest.raises(ioweir.InputError) as raised:
-            ioweir.sweep(SWEEP, out=tmp_path / "runs", progress=False, **given)
+            ioweir.sweep(SWEEP, output=tmp_path / "runs", progress=False, **given)
         return str(raised.value)
 
     assert "expected: one of the two" in error(executor=ThreadPoolExecutor(1), cluster=True)
@@ -162,9 +162,9 @@ def test_cells_that_fail_are_recorded_as_in_this_process(tmp_path):
     trace = tmp_path / "t.csv"
     trace.write_text(f"time_s,pid,comm,op,lba,sectors\n0.1,1,w,R,0,8\n0.2,1,w,R,{(400 << 30) // 512},8\n")
     spec = {"traces": [trace], "schedulers": ["noop", "clook"], "device": ["ssd-970pro", "hdd"]}
-    here = ioweir.sweep(spec, out=tmp_path / "here", progress=False)
+    here = ioweir.sweep(spec, output=tmp_path / "here", progress=False)
     with ThreadPoolExecutor(1) as executor:
-        there = ioweir.sweep(spec, out=tmp_path / "there", executor=executor, progress=False)
+        there = ioweir.sweep(spec, output=tmp_path / "there", executor=executor, progress=False)
     assert len(here.failed) == 2 and there.failed == here.failed and "t.csv" in here.failed[0][1]
     assert parts(tmp_path / "there") == parts(tmp_path / "here")
 
@@ -182,12 +182,12 @@ def test_a_stop_cancels_what_waits_and_the_next_call_goes_on(tmp_path, in_proces
     futures = []
     with Kept(1) as executor:
         with pytest.raises(KeyboardInterrupt):
-            ioweir.sweep(SWEEP, out=tmp_path / "runs", executor=executor, progress=stop)
+            ioweir.sweep(SWEEP, output=tmp_path / "runs", executor=executor, progress=stop)
         assert len(futures) <= 4, "nothing was handed out after the stop"
     before = parts(tmp_path / "runs")
     assert 0 < len(before) < CELLS and before.items() < in_process.items()
     with ThreadPoolExecutor(1) as executor:
-        ioweir.sweep(SWEEP, out=tmp_path / "runs", executor=executor, progress=False)
+        ioweir.sweep(SWEEP, output=tmp_path / "runs", executor=executor, progress=False)
     assert parts(tmp_path / "runs") == in_process
 
 
@@ -210,7 +210,7 @@ def test_a_worker_of_another_version_is_refused(tmp_path, monkeypatch, client):
     with spawned() as executor:
         for name, given in [("pool", {"executor": executor}), ("dask", {"cluster": client})]:
             with pytest.raises(ioweir.InputError) as raised:
-                ioweir.sweep(SWEEP, out=tmp_path / name, progress=False, **given)
+                ioweir.sweep(SWEEP, output=tmp_path / name, progress=False, **given)
             error = str(raised.value)
             assert f"has ioweir {ioweir.__version__} ({ioweir.__commit__}), and this sweep is of 0.0.0 (none)" in error
             assert not parts(tmp_path / name)
@@ -224,7 +224,7 @@ def test_the_cells_of_a_worker_that_dies_run_elsewhere(tmp_path, in_process, cli
             os.kill(pids.pop(), signal.SIGKILL)
             pids.clear()
 
-    ioweir.sweep(SWEEP, out=tmp_path / "runs", cluster=client, progress=kill)
+    ioweir.sweep(SWEEP, output=tmp_path / "runs", cluster=client, progress=kill)
     assert not pids, "a worker was killed"
     assert parts(tmp_path / "runs") == in_process
 
@@ -246,7 +246,7 @@ def test_a_scheduler_that_is_started_again_costs_no_part(tmp_path, in_process, s
 
     with distributed.Client(address, timeout=START_SECONDS, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=START_SECONDS)
-        ioweir.sweep(SWEEP, out=tmp_path / "runs", cluster=client, progress=restart)
+        ioweir.sweep(SWEEP, output=tmp_path / "runs", cluster=client, progress=restart)
     assert parts(tmp_path / "runs") == in_process
     after = {part.name: part.stat().st_ino for part in (tmp_path / "runs" / "parts").iterdir()}
     assert 0 < len(before) < CELLS and before.items() <= after.items(), "what had a part was not run again"
@@ -269,6 +269,6 @@ def test_a_trace_that_a_worker_does_not_see_is_named_with_the_worker(tmp_path, m
         client.wait_for_workers(2, timeout=START_SECONDS)
         blind = next(where for where, folder in client.run(os.getcwd).items() if folder.endswith("there"))
         with pytest.raises(ioweir.InputError) as raised:
-            ioweir.sweep(spec, out="runs", cluster=client, progress=False)
+            ioweir.sweep(spec, output="runs", cluster=client, progress=False)
     assert blind in str(raised.value) and "t.csv" in str(raised.value)
     assert ("other content" in str(raised.value)) == (content is not None)

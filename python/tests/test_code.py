@@ -89,12 +89,12 @@ def test_a_changed_policy_takes_no_part_of_the_one_before(tmp_path):
         spec = {"comparison": {**SMALL, "schedulers": ["noop", "changing", "sfq+changing"]}, "sweep": {"depth": [1, 4]}}
         return ioweir.sweep(spec, progress=False, **out)
 
-    first = sweep(0, out=tmp_path / "runs")
+    first = sweep(0, output=tmp_path / "runs")
     made = {part.name for part in (tmp_path / "runs" / "parts").iterdir()}
-    assert sweep(0, out=tmp_path / "runs").status() == first.status()
+    assert sweep(0, output=tmp_path / "runs").status() == first.status()
     with pytest.raises(ioweir.InputError, match="another sweep"):
-        sweep(1, out=tmp_path / "runs")
-    sweep(1, out=tmp_path / "others")
+        sweep(1, output=tmp_path / "runs")
+    sweep(1, output=tmp_path / "others")
     others = {part.name for part in (tmp_path / "others" / "parts").iterdir()}
     # The cells of noop alone are the same.
     assert len(made) == len(others) == 6 and len(made & others) == 2
@@ -111,4 +111,4 @@ def test_a_policy_whose_code_no_hash_covers_is_compared_but_not_swept(tmp_path):
 
     assert ioweir.compare({**SMALL, "schedulers": [Locked]}).headline
     with pytest.raises(ioweir.InputError, match="policy `locked`: it uses a lock"):
-        ioweir.sweep({"comparison": {**SMALL, "schedulers": [Locked]}}, out=tmp_path / "runs", progress=False)
+        ioweir.sweep({"comparison": {**SMALL, "schedulers": [Locked]}}, output=tmp_path / "runs", progress=False)

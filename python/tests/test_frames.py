@@ -7,7 +7,7 @@ import polars
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conftest import SMALL, TENANTS
+from conftest import ROOT, SMALL, TENANTS
 
 TAKE = {
     "pandas": lambda data: pandas.DataFrame.from_arrow(data).to_dict("list"),
@@ -58,11 +58,35 @@ def test_requests_are_those_of_the_command_lines_file(compared, command_line, tm
         assert ours[name].to_pylist() == theirs[name].to_pylist(), name
 
 
-def test_conversions_and_plots():
+def test_conversions_and_plots(compared):
     result = ioweir.simulate(TENANTS)
     assert len(result.to_pandas()) == len(result.to_polars()) == result.to_arrow().num_rows
-    compared = ioweir.compare(**SMALL)
-    assert compared.plot("latency_mean_seconds").to_dict()["mark"]["type"] == "bar"
-    assert compared.plot("latency_mean_seconds", library="matplotlib").axes
+    # The unit is at the axis, whichever library draws.
+    for metric, title in [
+        (None, "completion (s)"),
+        ("latency_mean_seconds", "latency mean (s)"),
+        ("throughput_bytes_per_second", "throughput (MB/s)"),
+        ("busy_share", "busy (%)"),
+    ]:
+        chart = compared.plot(metric).to_dict()
+        assert (chart["mark"]["type"], chart["encoding"]["y"]["title"]) == ("bar", title)
+        assert compared.plot(metric, library="matplotlib").axes[0].get_ylabel() == title
     with pytest.raises(KeyError, match="the columns are"):
         compared.plot("no_such_column")
+    with pytest.raises(ValueError, match="different units"):
+        compared.plot(["latency_mean_seconds", "busy_share"])
+
+
+def test_a_plot_keeps_devices_and_classes_apart():
+    result = ioweir.simulate(TENANTS)
+    assert result.plot("latency_mean_seconds").to_dict()["encoding"]["y"]["title"] == "latency mean (ms)"
+    tenants = result.plot("iops").to_dict()
+    assert tenants["encoding"]["y"]["title"] == "requests (per second)"
+    assert len({row["series"] for row in tenants["data"]["values"]}) == 2
+
+
+def test_a_forecast_is_lines_over_time():
+    coming = ioweir.forecast(series=ROOT / "examples/vdi/load.csv", column="read", method="naive-week")
+    chart = coming.plot().to_dict()
+    assert chart["mark"]["type"] == "line" and chart["encoding"]["x"]["type"] == "temporal"
+    assert {row["series"] for row in chart["data"]["values"]} == {"p50", "p95"}

@@ -197,3 +197,39 @@ def test_types_and_stubs_agree(command_line):
     allowed = ROOT / "python" / "tests" / "stubtest-allowed.txt"
     options = ["ioweir._native", "--ignore-missing-stub", "--allowlist", str(allowed), "--ignore-unused-allowlist"]
     assert stubtest.test_stubs(stubtest.parse_options(options)) == 0
+
+
+def test_scorecard_gives_the_command_lines_bytes(command_line):
+    result = ioweir.scorecard("tiny", schedulers="mq-deadline,sfq", span="2s", seeds=1)
+    flags = ["tiny", "--scheduler", "mq-deadline,sfq", "--for", "2s", "--seed", "1"]
+    assert result.json() == command_line("scorecard", *flags, "--json", "-")
+
+
+def test_qos_refuses_what_the_command_line_refuses():
+    with pytest.raises(ioweir.InputError, match="p99"):
+        ioweir.qos("ssd-slc")
+    with pytest.raises(ioweir.InputError, match="expected: 300ms to 1h"):
+        ioweir.qos("ssd-slc", p99="20ms", span="200ms", seeds=[1])
+
+
+def test_validate_gives_the_command_lines_bytes(command_line):
+    named = ioweir.validate("ssd-slc", "traces/oltp/oltp", fold=True)
+    opened = ioweir.validate("ssd-slc", ioweir.read("traces/oltp"), fold=True)
+    flags = ["--device", "ssd-slc", "--fold", *map(str, ioweir.read("traces/oltp").files)]
+    assert named.json() == opened.json() == command_line("validate", *flags, "--json", "-", code=None)
+
+
+def test_a_series_stands_first_as_on_the_command_line(command_line):
+    table = "examples/vdi/load.csv"
+    result = ioweir.forecast(table, column="read", method="naive-week")
+    assert result.json() == command_line("forecast", table, "--column", "read", "--method", "naive-week", "--json", "-")
+    planned = ioweir.plan(table, policy="examples/vdi/policy.toml")
+    assert planned.json() == ioweir.plan(series=table, policy="examples/vdi/policy.toml").json()
+    with pytest.raises(ioweir.InputError, match="expected: one of them"):
+        ioweir.forecast(table, series=table)
+
+
+def test_a_folder_holds_the_files_of_one_trace():
+    assert [file.name for file in ioweir.read("traces/oltp").files] == ["oltp.blktrace.0.gz", "oltp.blktrace.1.gz"]
+    with pytest.raises(ioweir.InputError, match="expected: the files of one trace"):
+        ioweir.read("traces/hadoop/hdd-emul")

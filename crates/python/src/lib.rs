@@ -39,7 +39,7 @@ mod _native {
     #[pymodule_export]
     use crate::trace::{Trace, TraceWriter, read, write_csv};
     #[pymodule_export]
-    use crate::verbs::{advise, calibrate, compare, explain, forecast, main, plan, simulate};
+    use crate::verbs::{advise, calibrate, compare, explain, forecast, main, plan, qos, scorecard, simulate, validate};
     #[pymodule_export]
     use crate::{InputError, RunError};
 

@@ -11,8 +11,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader as _};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
 use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
+use ioweir_lab::run::without_folders;
 use ioweir_trace::{
-    self as trace, Event, Format, Names, ReadOptions, Record, Target, TraceError, TraceSink, TraceSource,
+    self as trace, Event, Format, Names, ReadOptions, Record, Target, TraceError, TraceGroup, TraceSink, TraceSource,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -33,6 +34,11 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
+    /// How its files are read.
+    pub(crate) const fn options(&self) -> &ReadOptions {
+        &self.options
+    }
+
     fn open(&self) -> PyResult<Box<dyn TraceSource>> {
         trace::open(&self.files, &self.options).map_err(wrong)
     }
@@ -48,7 +54,7 @@ impl Trace {
 
     /// The files of the trace.
     #[getter]
-    fn files(&self) -> Vec<PathBuf> {
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.files.clone()
     }
 
@@ -107,10 +113,18 @@ pub(crate) fn read(
     event: Option<&str>,
     lenient: bool,
 ) -> PyResult<Trace> {
-    let files = files.iter().map(|file| path(file).map(PathBuf::from)).collect::<PyResult<Vec<_>>>()?;
+    let names = files.iter().map(path).collect::<PyResult<Vec<_>>>()?;
     let event: Event = event.map_or(Ok(Event::default()), str::parse).map_err(wrong)?;
     let format = format.map(trace::named).transpose().map_err(wrong)?;
     let options = ReadOptions { format, event, lenient, volume, latency: true, ..ReadOptions::default() };
+    // A folder or the common part of per-processor files stands for the files of one trace, as on the command line.
+    let (names, _) = without_folders(&names, &options).map_err(wrong)?;
+    let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+    let groups = trace::group(&paths).map_err(wrong)?;
+    let [TraceGroup { files, .. }] = &groups[..] else {
+        return Err(wrong(format!("{} traces are named\n  expected: the files of one trace", groups.len())));
+    };
+    let files = files.clone();
     let format = trace::recognise(&files, &options).map_err(wrong)?;
     Ok(Trace { files, options, format })
 }

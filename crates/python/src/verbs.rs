@@ -9,12 +9,14 @@ use ioweir_background::plan::PlanSpec;
 use ioweir_background::series::lines_of_losses;
 use ioweir_device::Verdict;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
-use ioweir_lab::document::DocumentError;
+use ioweir_lab::document::{DocumentError, quoted};
 use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
 use ioweir_lab::run::{Requests, RunError as LabError};
 use ioweir_lab::server::ServerExperiment;
 use ioweir_measure::advise::AdviseSpec;
 use ioweir_measure::calibration::CalibrationSpec;
+use ioweir_measure::isolation::{QosSpec, ScorecardSpec};
+use ioweir_measure::validation::DeviceValidation;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -22,6 +24,7 @@ use pyo3::types::PyDict;
 use crate::arrow::Collecting;
 use crate::result::{self, Result};
 use crate::spec::Spec;
+use crate::trace::Trace;
 use crate::watch::watched;
 use crate::{InputError, RunError};
 
@@ -116,6 +119,52 @@ pub(crate) fn advise(
     let origin = ioweir::origin(&spec.command());
     let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
     Ok(Result::new(document, None, Vec::new()))
+}
+
+/// Scores schedulers by how they isolate tenants that share a device.
+#[pyfunction]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
+pub(crate) fn scorecard(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Result> {
+    let Spec { name, text } = Spec::of(spec, keys)?;
+    let spec = ScorecardSpec::parse(&name, &text).map_err(wrong)?;
+    let origin = ioweir::origin(&spec.command());
+    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
+    Ok(Result::new(document, None, Vec::new()))
+}
+
+/// Searches settings of `io.cost.qos` with which a tenant keeps its p99.
+#[pyfunction]
+#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
+pub(crate) fn qos(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Result> {
+    let Spec { name, text } = Spec::of(spec, keys)?;
+    let spec = QosSpec::parse(&name, &text).map_err(wrong)?;
+    let origin = ioweir::origin(&spec.command());
+    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
+    Ok(Result::new(document, None, Vec::new()))
+}
+
+/// Compares a device model with the latencies of a trace.
+#[pyfunction]
+#[pyo3(signature = (device, trace, /, *, fold=false))]
+pub(crate) fn validate(py: Python<'_>, device: &str, trace: &Trace, fold: bool) -> PyResult<Result> {
+    let names: Vec<String> = trace.files().iter().map(|file| quoted(&file.display().to_string())).collect();
+    let flag = if fold { " --fold" } else { "" };
+    let origin = ioweir::origin(&format!("ioweir validate --device {}{flag} {}", quoted(device), names.join(" ")));
+    let (files, options) = (trace.files(), trace.options());
+    let validated = py.detach(|| DeviceValidation::run(device, &files, options, (None, fold), None, &origin));
+    let validated = validated.map_err(Raised::from)?;
+    let document = validated.document().map_err(Raised::from)?;
+    Ok(Result::new(document, None, validated.doubts().to_vec()))
 }
 
 /// Fits a device model to a trace with latencies; the second value is the device file.
