@@ -37,6 +37,10 @@ impl List {
         self.head
     }
 
+    pub(crate) const fn tail(&self) -> u32 {
+        self.tail
+    }
+
     pub(crate) const fn length(&self) -> u32 {
         self.length
     }
@@ -50,6 +54,11 @@ impl Links {
     /// The slot after `slot`, or `NONE`.
     pub(crate) fn next(&self, slot: u32) -> u32 {
         self.links[slot as usize].next
+    }
+
+    /// The slot before `slot`, or `NONE`.
+    pub(crate) fn previous(&self, slot: u32) -> u32 {
+        self.links[slot as usize].previous
     }
 
     pub(crate) fn push_back(&mut self, list: &mut List, slot: u32) {

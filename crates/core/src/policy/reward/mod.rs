@@ -3,8 +3,8 @@
 //! A client's tag moves by the mean cost of its last requests divided by its weight, and the smallest tag goes first, so its
 //! rate is proportional to weight / cost. The cost is a time. With `estimator=response`, Algorithm 1 to the letter, it is
 //! the time from dispatch to completion, charged at completion; all tags then move so that the smallest among clients with
-//! requests equals the time of that completion. With `estimator=service` it is the device's service time ([`Service`]),
-//! charged at dispatch by the mean so far, in the virtual time of [`sfq`](super::wfq).
+//! requests equals the time of that completion. With `estimator=service` it is the device's service time ([`Service`]) at the price of
+//! the queue ([`prices`]), charged at dispatch by the mean so far, in the virtual time of [`sfq`](super::wfq).
 //!
 //! Invariants: no client starts before the clock; a client is charged for its own requests only. With a floor f, a charge is
 //! at most the mean charge of all requests divided by f, and a client that has had less than its floor goes first
@@ -12,6 +12,7 @@
 
 mod floor;
 mod means;
+mod prices;
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -21,11 +22,12 @@ use super::{Parameter, Reads, Row, Settings};
 use crate::Nanos;
 use crate::settings::SECOND;
 use crate::tenant::{
-    CLIENTS, Elsewhere, Fair, GROUPS, Head, KNOWN_COST, LEAD, LEAD_MAX, Order, Reserved, Rule, RuleState, Service,
-    Share, ShareError, Size, earlier,
+    CLIENTS, Elsewhere, Fair, GROUPS, Head, KNOWN_COST, LEAD, LEAD_MAX, Moment, Order, Reserved, Rule, RuleState,
+    Service, Share, ShareError, Size, earlier,
 };
 use floor::Floor;
 use means::Means;
+use prices::Prices;
 
 /// The number of requests in the mean charge, as a power of two.
 const MEAN_SHIFT: u32 = 7;
@@ -47,13 +49,14 @@ client's rate is so proportional to weight / cost: what it would get alone, scal
 gets 148.5 a second, B 50, where an even split gives 74.8 each. Of two clients that are active throughout, charges over \
 weights differ by at most D + 1 charges each with D in flight (one with `estimator=service`); at equal costs it is as close \
 to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost \
-c': none starves, since a cost is at most 2.1 s. Beyond the source: `estimator=service` charges the device's service time \
-instead of the response time, estimated from the order of completions, so that in a device of one queue, whether it serves \
-one at a time or several, those that wait in it do not level the clients' costs; it charges at dispatch, by the mean so far, \
-so that one client does not fill a deep device. It presumes one queue, and does not tell whether there is one: \
-tiers side by side, of which the fast one overtakes the slow, look like one wide device. Above those it is no estimate of \
-service times: the charge is diluted, and the slow tier idles (of the paper's Table 2 the second client loses 8 to 62 %); \
-there `response` is right. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
+c': none starves, since a cost is at most 2.1 s. Beyond the source: \
+`estimator=service` charges service time at the price of its queue, so that requests that wait in the device do not \
+level the clients' costs. Service time is estimated from the order of completions, as in a device of one queue that serves one \
+or several at a time; the price is the sum of responses over the sum of service times among requests of like response, so that \
+above tiers the charge is the response in the mean. It charges at dispatch, by the mean so far, so that one client does not fill \
+a deep device. Above one queue that serves one at a time it comes within a few per cent of weighted proportional fairness \
+where `response` is off by half at depth; above tiers in the mean as near as `response`, and further in some cases, most where \
+service times within a tier differ by client (`experiments/reward/estimator`). Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
 device's time at the worst mean cost seen of each client; a new client counts as the worst of all. `floor`: no client \
 is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights of all \
 requests, however expensive they become, so that the preference for others does not make a client ever more expensive; \
@@ -75,10 +78,9 @@ not pay where completions are seen late.",
         Parameter::count("window", 32, 1, 1_024, "requests of a client that its mean cost is over; fixed at the start"),
         Parameter::choice(
             "estimator",
-            &["response", "service", "response-ahead"],
-            "cost of a request: response time in the device, charged at completion, or service time, charged at dispatch by \
-the mean so far, right for a device of one queue and diluted above tiers; response-ahead: response time, charged at \
-dispatch; fixed at the start",
+            &["response", "service"],
+            "cost of a request: response time in the device, charged at completion, or service time at the price of its queue, \
+charged at dispatch by the mean so far; fixed at the start",
         ),
         Parameter::count(
             "floor",
@@ -97,9 +99,15 @@ enum Charging {
     /// Algorithm 1: at completion, by response times.
     Response(Adjusted),
     /// Charges at dispatch, by the service times so far.
-    Service(Service),
-    /// Charges at dispatch, by the response times so far.
-    Ahead,
+    Service(Box<Priced>),
+}
+
+/// Service times, and what they are worth.
+#[derive(Clone, Debug)]
+struct Priced {
+    service: Service,
+    moment: Moment,
+    prices: Prices,
 }
 
 /// The last adjustment of the tags, and the clients that count in it besides the active ones.
@@ -170,8 +178,11 @@ impl Reward {
         let [_, _, _, window, estimator, floor] = settings.values();
         let charging = match estimator {
             0 => Charging::Response(Adjusted { served_only: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 }),
-            1 => Charging::Service(Service::new(size.slots)),
-            _ => Charging::Ahead,
+            _ => Charging::Service(Box::new(Priced {
+                service: Service::new(size.slots),
+                moment: Moment::NEW,
+                prices: Prices::NEW,
+            })),
         };
         let node = Node {
             in_flight: 0,
@@ -306,11 +317,8 @@ impl Order for Reward {
         let cost = of.filter(|of| of.is_known).map_or(self.worst_nanos, |of| of.worst_nanos);
         let held = of.map_or(0, |of| u128::from(of.reservation_per_second) * u128::from(of.worst_nanos));
         let others = self.needed_nanos - held;
-        let width = match &self.charging {
-            Charging::Response(_) | Charging::Ahead => self.depth,
-            Charging::Service(service) => service.width(),
-        };
-        let available = SECOND * u64::from(width);
+        // Charges add up to responses, of which a second of the device has one for each request in flight.
+        let available = SECOND * u64::from(self.depth);
         let asked = u128::from(share.reservation_per_second) * u128::from(cost);
         if asked == 0 || others + asked <= u128::from(available) {
             return Ok(());
@@ -349,7 +357,7 @@ impl Order for Reward {
         let of = &mut self.nodes[node as usize];
         of.is_active = true;
         match &mut self.charging {
-            Charging::Service(_) | Charging::Ahead => self.order.fair.resume(node),
+            Charging::Service(_) => self.order.fair.resume(node),
             Charging::Response(adjusted) if of.in_flight == 0 => {
                 if self.order.fair.first().is_none() && adjusted.served_only.first().is_none() {
                     adjusted.pass_idle_time(now);
@@ -409,7 +417,7 @@ impl Order for Reward {
     fn receipt(&self) -> u64 {
         match self.charging {
             Charging::Response(_) => u64::from(self.order.is_due),
-            Charging::Service(_) | Charging::Ahead => self.order.receipt(),
+            Charging::Service(_) => self.order.receipt(),
         }
     }
 
@@ -428,16 +436,19 @@ impl Order for Reward {
 
     #[inline(always)]
     fn begun(&mut self, now: Nanos, slot: u32) {
-        if let Charging::Service(service) = &mut self.charging {
-            service.dispatched(now, slot);
+        if let Charging::Service(priced) = &mut self.charging {
+            priced.service.dispatched(now, slot);
         }
     }
 
     #[inline(always)]
     fn ended(&mut self, now: Nanos, slot: u32, begun: Nanos) -> Nanos {
         match &mut self.charging {
-            Charging::Response(_) | Charging::Ahead => now.since(begun),
-            Charging::Service(service) => service.completed(now, slot),
+            Charging::Response(_) => now.since(begun),
+            Charging::Service(priced) => {
+                let service = priced.moment.divide(now, priced.service.completed(now, slot));
+                Nanos(priced.prices.charge(now.since(begun).0, service.0))
+            }
         }
     }
 
