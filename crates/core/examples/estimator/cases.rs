@@ -104,19 +104,16 @@ impl Case {
     /// Before the measurement, each client has other hits or another service time, is not there, or is as it will be.
     fn change(&mut self, random: &mut Random, has_factors: bool) {
         let mut before = self.clients.clone();
-        for place in 0..before.len() {
+        for of in &mut before {
             match random.next() % 4 {
-                0 => before[place].is_here = false,
+                0 => of.is_here = false,
                 1 => {}
-                _ => {
-                    let other = client(random, self.tiers.len(), has_factors);
-                    before[place] = Client { weight: before[place].weight, ..other };
-                }
+                _ => *of = Client { weight: of.weight, ..client(random, self.tiers.len(), has_factors) },
             }
         }
         before[0].is_here = true;
         if self.clients.len() > 2 {
-            self.clients[2].is_here = random.next() % 2 == 0;
+            self.clients[2].is_here = random.next().is_multiple_of(2);
         }
         self.before = Some(before);
     }

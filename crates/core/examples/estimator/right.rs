@@ -12,14 +12,14 @@ pub(crate) fn rates(case: &Case) -> Vec<f64> {
     for step in 0..200_000 {
         rates = rates_at(case, &prices);
         let mut is_settled = true;
-        for at in 0..prices.len() {
+        for (at, price) in prices.iter_mut().enumerate() {
             let room = case.tiers.get(at).map_or(f64::from(case.depth), |tier| tier.servers as f64);
             let asked: f64 =
                 case.clients.iter().zip(&rates).map(|(client, rate)| rate * seconds(case, client, at)).sum();
             let part = asked / room;
-            is_settled &= (part - 1.0).abs() < 1e-6 || part < 1.0 && prices[at] < 1e-9;
+            is_settled &= (part - 1.0).abs() < 1e-6 || part < 1.0 && *price < 1e-9;
             let most = if step < 1_000 { 0.5 } else { 0.1 };
-            prices[at] = f64::max(prices[at] * part.powf(most), 1e-12);
+            *price = f64::max(*price * part.powf(most), 1e-12);
         }
         if is_settled {
             break;
