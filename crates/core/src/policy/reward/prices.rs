@@ -1,49 +1,64 @@
-//! What a second of service is worth in the queue in which a request was served.
+//! What a second of service is worth in responses.
 //!
-//! The right charge is service time times the price of its queue, which is the sum of responses over the sum of service times
-//! there. Which queue served a request cannot be seen, but queues differ in their responses. So there is a price for each band of
-//! response times, a power of two wide, and all charges of a band add up to its responses: above tiers, which differ in
-//! responses, a charge is the response in the mean, as in Algorithm 1, and above one queue, which has a band or two, it
-//! is in proportion to the service time.
+//! A client with requests in several queues is to pay for each by what waits there. How many queues a device has cannot be
+//! seen, but requests of different queues differ in their responses. So there is a price for each response time: the sum of
+//! responses over the sum of service times, of all requests whose responses differ from it by a factor of less than two to four.
+//! Above tiers, whose responses differ by more, a charge is the response in the mean, as in Algorithm 1. Above one queue,
+//! whose responses differ by less, it is in proportion to the service time.
 
 use super::means::NANOS_MAX;
 
-/// The number of requests that a band remembers, as a power of two.
-const MEMORY: u32 = 6;
+/// After so many requests, what was learnt before counts half.
+const MEMORY: u32 = 1_024;
 
-/// One for each power of two below [`NANOS_MAX`].
-const BANDS: usize = NANOS_MAX.ilog2() as usize;
+/// One for each power of two below [`NANOS_MAX`], and one more above and below.
+const BANDS: usize = NANOS_MAX.ilog2() as usize + 2;
 
-/// Sums over the last requests of a band, in nanoseconds; older ones count less and less.
+/// Sums over the last requests, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Band {
     responses: u64,
     services: u64,
-    count: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Prices {
     bands: [Band; BANDS],
+    /// The number of requests since sums were halved.
+    count: u32,
 }
 
 impl Prices {
-    pub(super) const NEW: Self = Self { bands: [Band { responses: 0, services: 0, count: 0 }; BANDS] };
+    pub(super) const NEW: Self = Self { bands: [Band { responses: 0, services: 0 }; BANDS], count: 0 };
 
     /// The charge for a request, in nanoseconds.
     pub(super) fn charge(&mut self, response: u64, service: u64) -> u64 {
         let response = response.clamp(1, NANOS_MAX - 1);
         let service = service.min(response);
-        let band = &mut self.bands[response.ilog2() as usize];
-        if band.count >> MEMORY == 1 {
-            band.responses -= band.responses >> MEMORY;
-            band.services -= band.services >> MEMORY;
-        } else {
-            band.count += 1;
+        self.count += 1;
+        if self.count == MEMORY {
+            self.forget();
         }
-        band.responses += response;
-        band.services += service;
-        // Less than 2^62.
-        (service * (band.responses >> MEMORY)).checked_div(band.services >> MEMORY).unwrap_or(response)
+        let at = response.ilog2() as usize + 1;
+        self.bands[at].responses += response;
+        self.bands[at].services += service;
+        let [mut responses, mut services] = [0; 2];
+        // A price that changed from one band to the next would charge requests of one queue by their responses.
+        for band in &self.bands[at - 1..=at + 1] {
+            responses += band.responses;
+            services += band.services;
+        }
+        // The product is less than 2^63.
+        let shift = (u64::BITS - responses.leading_zeros()).saturating_sub(32);
+        (service * (responses >> shift)).checked_div(services >> shift).unwrap_or(response)
+    }
+
+    #[cold]
+    fn forget(&mut self) {
+        self.count = 0;
+        for band in &mut self.bands {
+            band.responses /= 2;
+            band.services /= 2;
+        }
     }
 }

@@ -58,10 +58,9 @@ fn service_time_gain_stays_whole_at_depth() {
 
 #[test]
 fn service_time_gain_holds_on_parallel_devices() {
-    // Where a queue is a few times as long as what is served, responses lie in several bands, within which alone charges differ.
-    for (depth, servers, off) in [(8, 8, 0.1), (32, 8, 0.25), (32, 4, 0.2), (32, 32, 0.1)] {
+    for (depth, servers) in [(8, 8), (32, 8), (32, 4), (32, 32)] {
         let (part, gain) = part_of_gain(1, depth, servers, 0);
-        assert!(near(part, 1.0, off), "depth {depth}, {servers} at a time: {part} of {gain}");
+        assert!(near(part, 1.0, 0.1), "depth {depth}, {servers} at a time: {part} of {gain}");
     }
 }
 
