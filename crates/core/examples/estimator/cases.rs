@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// What a family of arrays and mixes has. One queue differs by client in service times, tiers in hits.
+/// The kinds of arrays and mixes. On one queue clients differ in service times, above tiers in hits.
 pub(crate) const FAMILIES: &[&str] =
     &["one server", "several servers", "two tiers", "three tiers", "tiers and service", "change", "seen late"];
 
@@ -43,7 +43,7 @@ pub(crate) struct Client {
     pub(crate) weight: u32,
     /// The part of its requests that each tier serves.
     pub(crate) hits: Vec<f64>,
-    /// What its requests take, in multiples of the tier's mean.
+    /// The service times of its requests, in multiples of the mean of the tier.
     pub(crate) factor: f64,
     pub(crate) is_here: bool,
 }

@@ -49,7 +49,7 @@ pub(crate) struct Service {
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     at: Nanos,
-    /// Its place in the order of dispatches.
+    /// The request is the n-th that was dispatched.
     number: u64,
     is_working: bool,
 }

@@ -1,4 +1,4 @@
-//! What a second of service is worth in responses.
+//! The price of a second of service, in seconds of response.
 //!
 //! A client with requests in several queues is to pay for each by what waits there. How many queues a device has cannot be
 //! seen, but requests of different queues differ in their responses. So there is a price for each response time: the sum of
