@@ -54,7 +54,7 @@ c': none starves, since a cost is at most 2.1 s. Beyond the source: \
 level the clients' costs. Service time is estimated from the order of completions, as in a device of one queue that serves one \
 or several at a time; the price is the sum of responses over the sum of service times among requests of like response, so that \
 above tiers the charge is the response in the mean. It charges at dispatch, by the mean so far, so that one client does not fill \
-a deep device. Above one queue that serves one at a time it comes within a few per cent of weighted proportional fairness, \
+a deep device. Simulated above one queue that serves one at a time, it comes within a few per cent of weighted proportional fairness, \
 where `response` is off by a third and more, and above one that serves several it is nearer than `response`; above tiers it is as near in the \
 mean, and further in some cases, most where service times within a tier differ by client or completions are seen late \
 (`experiments/reward/estimator`). Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
