@@ -10,6 +10,7 @@ mod guard;
 pub mod hand;
 pub mod overseer;
 pub mod process;
+pub mod processors;
 pub mod run;
 pub mod source;
 pub mod spec;

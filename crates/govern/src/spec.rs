@@ -6,6 +6,7 @@ use ioweir_config::{ByteRate, Complaint, Duration, Key, KeySet as _, Size, keys}
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 
+use crate::processors::Processors;
 use ioweir_serve::spec::Listen;
 
 /// Where the load of the foreground is measured.
@@ -124,6 +125,8 @@ keys! {
         failed: Option<String> = absent,
         /// all of the work, for `step` and (?<percent>...)
         size: Option<Size> = absent,
+        /// of `run` and `step`: the processors that their programs run on, and no others, such as "2-3,6". Keep what clients wait for off them
+        processors: Option<Processors> = absent,
         /// how fast the work may be: [worker.NAME.rate]
         rate: Option<RateKeys> = absent,
         /// of a unit: its name
@@ -284,8 +287,19 @@ impl WorkerKeys {
     /// # Errors
     /// [`Complaint`]: the first key that is missing, unused or wrong.
     pub fn check(&self, at: &str) -> Result<(), Complaint> {
-        const COMMANDS: [&str; 12] = [
-            "start", "run", "step", "pause", "resume", "end", "progress", "pattern", "finished", "failed", "size",
+        const COMMANDS: [&str; 13] = [
+            "start",
+            "run",
+            "step",
+            "pause",
+            "resume",
+            "end",
+            "progress",
+            "pattern",
+            "finished",
+            "failed",
+            "size",
+            "processors",
             "rate",
         ];
         let all: Vec<&str> =
@@ -336,6 +350,10 @@ impl WorkerKeys {
             let problem = "step: it does the same whenever it runs";
             return Err(Complaint::of_value(format!("{at}.step"), problem)
                 .expected("{offset_bytes} and {length_bytes} among its words"));
+        }
+        if given.contains(&"processors") && self.run.is_empty() && self.step.is_empty() {
+            let problem = "processors: the work is done by programs that are not started here";
+            return Err(Complaint::of_value(format!("{at}.processors"), problem).expected("`run` or `step`"));
         }
         for (key, pattern) in [("pattern", &self.pattern), ("finished", &self.finished), ("failed", &self.failed)] {
             if let Some(pattern) = pattern {

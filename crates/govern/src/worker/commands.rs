@@ -57,6 +57,9 @@ impl Commands {
     /// If its lease cannot be begun.
     pub fn new(keys: WorkerKeys, position: Position) -> Result<Self, WorkerError> {
         let patterns = Patterns::new(&keys)?;
+        if let Some(processors) = &keys.processors {
+            processors.check().map_err(|problem| WorkerError(format!("processors: {problem}")))?;
+        }
         let guards: Result<Vec<Guard>, _> = fallbacks(&keys).iter().map(Guard::start).collect();
         let guards = guards.map_err(|error| WorkerError(format!("the lease cannot be begun: {}", plain(&error))))?;
         let clock = MachineClock::new();
@@ -161,6 +164,10 @@ impl Worker for Commands {
     fn run(&mut self, task: &Task) -> Result<(), WorkerError> {
         if let Some(rate) = self.keys.rate.clone() {
             self.set_rate(&rate, value_of(&rate, task.bytes_per_second_max))?;
+        }
+        if let Some(processors) = &self.keys.processors {
+            // A worker has a thread of its own, and its programs inherit what the thread may use.
+            processors.confine().map_err(|error| WorkerError(format!("processors: {}", plain(&error))))?;
         }
         if !self.keys.step.is_empty() {
             return self.step(task);

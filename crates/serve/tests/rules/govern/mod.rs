@@ -83,6 +83,7 @@ fn unused_and_missing_keys_are_refused_by_kind() {
         ("run = [\"a\"]\nunit = \"x.service\"", "unit: a worker of kind command does not use it"),
         ("kind = \"unit\"", "has no `unit`"),
         ("kind = \"server\"", "has no `control`"),
+        ("start = [\"a\"]\nend = [\"b\"]\nprocessors = \"0\"", "programs that are not started here"),
         ("run = [\"a\"]\nlimit = \"2h\"", "limit: 2h is out of range"),
         ("[rate]\nfile = \"a\"\ncommand = [\"b\"]", "no one way to set it"),
         ("[rate]\ncommand = [\"b\"]", "sets the same whatever the rate is"),

@@ -178,3 +178,23 @@ fn commands_that_hang_fail_their_order() {
     let never = worker("start = [\"true\"]\npause = [\"false\"]", Position::default());
     assert_eq!(never.release(), Ok(()));
 }
+
+#[test]
+fn programs_keep_to_their_processors() {
+    let folder = tempfile::tempdir().unwrap();
+    let mine = rustix::thread::sched_getaffinity(None).unwrap();
+    let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|number| mine.is_set(*number)).unwrap();
+    let script = format!("grep Cpus_allowed_list /proc/self/status > {}/log", folder.path().display());
+    // The worker confines the thread that runs it.
+    let confined = std::thread::spawn(move || {
+        let keys = format!("run = {}\nprocessors = \"{last}\"", shell(&script));
+        let mut worker = worker(&keys, Position::default());
+        worker.run(&TASK).unwrap();
+        while !worker.progress().unwrap().is_finished {}
+    });
+    confined.join().unwrap();
+    assert_eq!(log(folder.path()), [format!("Cpus_allowed_list:\t{last}")]);
+    let absent = worker_keys("run = [\"true\"]\nprocessors = \"0-1023\"");
+    let refused = open("test", &absent, Position::default()).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("may not use processor"), "{refused}");
+}
