@@ -19,7 +19,7 @@ pub(crate) struct RecordArguments {
     pub(crate) span: String,
 
     /// File to write; the suffix selects the format (.parquet, .csv, .fio, ...). Parquet keeps everything
-    #[arg(short, long = "output", value_name = "FILE")]
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) target: String,
 
     /// Event that counts as a request: queue (as submitted), insert (as the scheduler received it), issue (as the device
