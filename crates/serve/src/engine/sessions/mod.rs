@@ -490,7 +490,7 @@ impl Sessions {
     /// of the ended connection would be taken for one of the next client in the same slot.
     fn stop_watching(&mut self, slot: u32) {
         let Some(connection) = self.connections.get(slot) else { return };
-        // They may not be watched any more, or were never.
+        // An error means that a socket is not watched (any more), which is what is wanted.
         let _ = self.poller.delete(&connection.input);
         if let Some(output) = &connection.output {
             let _ = self.poller.delete(output);
