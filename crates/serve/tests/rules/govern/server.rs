@@ -2,17 +2,13 @@
 
 use std::io::{Read as _, Write as _};
 
-use ioweir_govern::hand::{Order, Report};
-use ioweir_govern::overseer::{Actions, Overseer};
 use ioweir_govern::source::{Server, Source};
-use ioweir_govern::worker::{Position, Progress, Task, Worker, WorkerError, open};
+use ioweir_govern::worker::{Position, Task, open};
 use ioweir_serve::control::Command;
 
-use super::overseer::{Simple, scrub};
 use super::{at, source_keys, worker_keys};
 use crate::client::*;
 use crate::operators::Served;
-use crate::process::Process;
 
 const SPEC: &str = r#"
 [[device]]
@@ -143,92 +139,4 @@ fn clients_are_load_and_services_are_not() {
         Server::new(&source_keys(&format!("kind = \"server\"\ncontrol = \"unix:{}/none\"", folder.path().display())))
             .unwrap();
     assert!(elsewhere.read(at(0)).unwrap_err().to_string().contains("no server listens there"));
-}
-
-/// A worker that an overseer governs, second by second of a time that the test makes.
-struct Governed {
-    overseer: Overseer,
-    governor: Simple,
-    worker: Box<dyn Worker>,
-    second: u64,
-    /// The orders to run that the worker took.
-    runs: u32,
-    events: Vec<String>,
-}
-
-impl Governed {
-    /// Carries out the orders of the next second, and tells how far the work is.
-    fn go_on(&mut self) -> Result<Progress, WorkerError> {
-        self.second += 1;
-        let (moment, mut actions) = (at(self.second), Actions::default());
-        self.overseer.turn(moment, moment.wall, &mut self.governor, &mut actions);
-        let mut answers: Vec<_> = Vec::new();
-        for (_, serial, order) in actions.orders.drain(..) {
-            let answer = match order {
-                Order::Run(task) => self.worker.run(&task).inspect(|()| self.runs += 1),
-                Order::Pause => self.worker.pause(),
-                Order::End => self.worker.end(),
-            };
-            answers.push(Some((serial, answer)));
-        }
-        let progress = self.worker.progress();
-        for answer in answers.into_iter().chain([None]) {
-            let report = Report { worker: 0, answer, progress: progress.clone(), position: Position::default() };
-            self.overseer.hear(moment, moment.wall, report, &mut self.governor, &mut actions);
-        }
-        self.events.append(&mut actions.events);
-        progress
-    }
-}
-
-#[test]
-fn governed_work_goes_on_after_a_kill() {
-    const BYTES: usize = 8 << 20;
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().display();
-    let head = format!("control = \"unix:{at}/control\"");
-    // Before the kill the service needs minutes, and afterwards no time, so that the kill is in the midst of its pass.
-    let device = |keys: &str| {
-        format!(
-            "backend = \"file\"\npath = \"{at}/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nchecksums = true\n[[export]]\n\
-             [service.nightly]\nkind = \"scrub\"\ndevice = \"d\"\nevery = \"100ms\"\n{keys}"
-        )
-    };
-    let mut server = Process::start(folder.path(), &head, &device("limit_bytes = \"64KiB/s\""));
-    let mut client = server.connect();
-    agree(&mut client);
-    client.write_all(&[request(WRITE, FUA, 1, 0, BYTES as u32), vec![7; BYTES]].concat()).unwrap();
-    client.read_exact(&mut [0; 16]).unwrap();
-    let keys = format!("kind = \"server\"\ncontrol = \"unix:{at}/control\"\nservice = \"nightly\"\nlease = \"1h\"");
-    let mut governed = Governed {
-        overseer: Overseer::new(vec![(scrub(None, false), Position::default())]),
-        governor: Simple::new(super::at(0).wall, 1 << 40),
-        worker: open("scrub", &worker_keys(&keys), Position::default()).unwrap(),
-        second: 0,
-        runs: 0,
-        events: Vec::new(),
-    };
-    governed.go_on().unwrap();
-    let is_midst = |progress: Progress| progress.done_bytes > Some(0) && progress.owed_bytes > Some(0);
-    while !is_midst(governed.worker.progress().unwrap()) {}
-    server.kill();
-    while !governed.events.iter().any(|event| event.contains("no server listens there")) {
-        governed.go_on().unwrap_err();
-    }
-    let (completed, runs) = (governed.governor.completed.len(), governed.runs);
-    server = Process::start(folder.path(), &head, &device(""));
-    client = server.connect();
-    agree(&mut client);
-    while governed.runs == runs {
-        governed.go_on().unwrap();
-    }
-    while governed.worker.progress().unwrap().done_bytes < Some(BYTES as u64 / 2) {}
-    while governed.governor.completed.len() == completed {
-        governed.go_on().unwrap();
-    }
-    client.write_all(&request(READ, 0, 2, 0, BYTES as u32)).unwrap();
-    let mut read = vec![0; 16 + BYTES];
-    client.read_exact(&mut read).unwrap();
-    assert!(read[16..].iter().all(|byte| *byte == 7), "what was acknowledged is there");
-    server.kill();
 }
