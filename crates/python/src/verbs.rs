@@ -9,9 +9,9 @@ use ioweir_background::plan::PlanSpec;
 use ioweir_background::series::lines_of_losses;
 use ioweir_device::Verdict;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
-use ioweir_lab::document::{DocumentError, quoted};
+use ioweir_lab::document::{Document, DocumentError, Origin, quoted};
 use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
-use ioweir_lab::run::{Requests, RunError as LabError};
+use ioweir_lab::run::{Progress, Requests, RunError as LabError};
 use ioweir_lab::server::ServerExperiment;
 use ioweir_measure::advise::AdviseSpec;
 use ioweir_measure::calibration::CalibrationSpec;
@@ -64,9 +64,7 @@ fn recorded<T: Send + 'static>(
     py: Python<'_>,
     requests: bool,
     progress: Option<&Py<PyAny>>,
-    run: impl FnOnce(&dyn ioweir_lab::run::Progress, Option<&mut Requests>) -> std::result::Result<T, LabError>
-    + Send
-    + 'static,
+    run: impl FnOnce(&dyn Progress, Option<&mut Requests>) -> std::result::Result<T, LabError> + Send + 'static,
 ) -> PyResult<(T, Option<Py<result::Requests>>)> {
     let (done, collected) = channel();
     let value = watched(py, progress, move |progress| -> std::result::Result<T, Raised> {
@@ -105,6 +103,18 @@ pub(crate) fn compare(
     Ok(Result::new(document, kept, notices))
 }
 
+/// Runs something that ends in a document, which names the command that would do the same.
+fn documented<E: Into<Raised>>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    command: &str,
+    run: impl FnOnce(&Origin, &dyn Progress) -> std::result::Result<Document, E> + Send + 'static,
+) -> PyResult<Result> {
+    let origin = ioweir::origin(command);
+    let document = watched(py, progress, move |progress| run(&origin, progress).map_err(E::into))?;
+    Ok(Result::new(document, None, Vec::new()))
+}
+
 /// Searches what to set for a device and a load.
 #[pyfunction]
 #[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
@@ -116,9 +126,8 @@ pub(crate) fn advise(
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = AdviseSpec::parse(&name, &text).map_err(wrong)?;
-    let origin = ioweir::origin(&spec.command());
-    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
-    Ok(Result::new(document, None, Vec::new()))
+    let command = spec.command();
+    documented(py, progress.as_ref(), &command, move |origin, progress| spec.run(origin, progress))
 }
 
 /// Scores schedulers by how they isolate tenants that share a device.
@@ -132,9 +141,8 @@ pub(crate) fn scorecard(
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = ScorecardSpec::parse(&name, &text).map_err(wrong)?;
-    let origin = ioweir::origin(&spec.command());
-    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
-    Ok(Result::new(document, None, Vec::new()))
+    let command = spec.command();
+    documented(py, progress.as_ref(), &command, move |origin, progress| spec.run(origin, progress))
 }
 
 /// Searches settings of `io.cost.qos` with which a tenant keeps its p99.
@@ -148,9 +156,8 @@ pub(crate) fn qos(
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = QosSpec::parse(&name, &text).map_err(wrong)?;
-    let origin = ioweir::origin(&spec.command());
-    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
-    Ok(Result::new(document, None, Vec::new()))
+    let command = spec.command();
+    documented(py, progress.as_ref(), &command, move |origin, progress| spec.run(origin, progress))
 }
 
 /// Compares a device model with the latencies of a trace.
@@ -264,9 +271,8 @@ pub(crate) fn plan(
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(spec, keys)?;
     let spec = PlanSpec::parse(&name, &text).map_err(wrong)?;
-    let origin = ioweir::origin(&spec.command());
-    let document = watched(py, progress.as_ref(), move |progress| spec.run(&origin, progress).map_err(Raised::from))?;
-    Ok(Result::new(document, None, Vec::new()))
+    let command = spec.command();
+    documented(py, progress.as_ref(), &command, move |origin, progress| spec.run(origin, progress))
 }
 
 /// Says in words why a request of an experiment waited.

@@ -5,6 +5,8 @@
 //! says. `list[]` is each of a list, `map{}` each value of an object whose keys are names, `key?` is left out where it does not apply,
 //! and `*` is any other key. The type `figure` is a number, or an interval over seeds.
 
+#[cfg(feature = "serve")]
+mod lines;
 mod schema;
 
 use std::borrow::Cow;
@@ -43,7 +45,7 @@ enum Shape {
 }
 
 macro_rules! layouts {
-    ($($name:literal $shape:ident $summary:literal;)* => $($(#[$when:meta])* $served:literal $form:ident $of:literal: $type:ty;)*) => {
+    ($($name:literal $shape:ident $summary:literal;)* => $($served:literal $form:ident $of:literal: $type:ty;)*) => {
         pub(crate) const LAYOUTS: &[Layout] = &[
             $(Layout {
                 name: $name,
@@ -51,7 +53,7 @@ macro_rules! layouts {
                 shape: Shape::$shape,
                 keys: Keys::Table(include_str!(concat!($name, ".keys"))),
             },)*
-            $($(#[$when])* Layout {
+            $(#[cfg(feature = "serve")] Layout {
                 name: $served,
                 summary: $of,
                 shape: Shape::$form,
@@ -82,17 +84,11 @@ layouts! {
     "validate" One "`ioweir validate --device`";
     "validate-presets" One "`ioweir validate FOLDER`";
     =>
-    #[cfg(feature = "serve")]
     "ctl-state" One "`ioweir ctl SERVER state`, and `/state` of the page": ioweir_serve::watch::State;
-    #[cfg(feature = "serve")]
     "ctl-clients" One "`ioweir ctl SERVER clients`": ioweir_serve::control::Clients;
-    #[cfg(feature = "serve")]
     "ctl-snapshots" List "`ioweir ctl SERVER snapshot list`": ioweir_serve::control::SnapshotState;
-    #[cfg(feature = "serve")]
     "ctl-volumes" List "`ioweir ctl SERVER volume list`": ioweir_serve::control::VolumeState;
-    #[cfg(feature = "serve")]
     "ctl-devices" List "`ioweir ctl SERVER device list`": ioweir_serve::watch::DeviceState;
-    #[cfg(feature = "serve")]
     "ctl-services" List "`ioweir ctl SERVER service list`": ioweir_serve::watch::ServiceState;
 }
 
@@ -112,7 +108,7 @@ impl Layout {
         match self.keys {
             Keys::Table(lines) => lines.into(),
             #[cfg(feature = "serve")]
-            Keys::Derived(of) => schema::lines(&of()).into(),
+            Keys::Derived(of) => lines::of(&of()).into(),
         }
     }
 
