@@ -2,13 +2,17 @@
 
 use std::io::{Read as _, Write as _};
 
+use ioweir_govern::hand::{Order, Report};
+use ioweir_govern::overseer::{Actions, Overseer};
 use ioweir_govern::source::{Server, Source};
-use ioweir_govern::worker::{Position, Task, open};
+use ioweir_govern::worker::{Position, Progress, Task, Worker, WorkerError, open};
 use ioweir_serve::control::Command;
 
+use super::overseer::{Simple, scrub};
 use super::{at, source_keys, worker_keys};
 use crate::client::*;
 use crate::operators::Served;
+use crate::process::Process;
 
 const SPEC: &str = r#"
 [[device]]
@@ -139,4 +143,100 @@ fn clients_are_load_and_services_are_not() {
         Server::new(&source_keys(&format!("kind = \"server\"\ncontrol = \"unix:{}/none\"", folder.path().display())))
             .unwrap();
     assert!(elsewhere.read(at(0)).unwrap_err().to_string().contains("no server listens there"));
+}
+
+/// A worker that an overseer governs, second by second of a time that the test makes.
+struct Governed {
+    overseer: Overseer,
+    governor: Simple,
+    worker: Box<dyn Worker>,
+    second: u64,
+    /// The orders to run that the worker took.
+    runs: u32,
+    events: Vec<String>,
+}
+
+impl Governed {
+    /// Carries out the orders of the next second, and tells how far the work is.
+    fn go_on(&mut self) -> Result<Progress, WorkerError> {
+        self.second += 1;
+        let (moment, mut actions) = (at(self.second), Actions::default());
+        self.overseer.turn(moment, moment.wall, &mut self.governor, &mut actions);
+        let mut answers: Vec<_> = Vec::new();
+        for (_, serial, order) in actions.orders.drain(..) {
+            let answer = match order {
+                Order::Run(task) => self.worker.run(&task).inspect(|()| self.runs += 1),
+                Order::Pause => self.worker.pause(),
+                Order::End => self.worker.end(),
+            };
+            answers.push(Some((serial, answer)));
+        }
+        let progress = self.worker.progress();
+        for answer in answers.into_iter().chain([None]) {
+            let report = Report { worker: 0, answer, progress: progress.clone(), position: Position::default() };
+            self.overseer.hear(moment, moment.wall, report, &mut self.governor, &mut actions);
+        }
+        self.events.append(&mut actions.events);
+        progress
+    }
+}
+
+#[test]
+fn governed_work_goes_on_after_kills() {
+    const BYTES: usize = 8 << 20;
+    const SLOW: &str = "every = \"100ms\"\nlimit_bytes = \"64KiB/s\"";
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let start = |keys: &str| {
+        let device = format!(
+            "backend = \"file\"\npath = \"{at}/disk\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nchecksums = true\n[[export]]\n\
+             [service.nightly]\nkind = \"scrub\"\ndevice = \"d\"\n{keys}"
+        );
+        let mut server = Process::start(folder.path(), &format!("control = \"unix:{at}/control\""), &device);
+        let mut client = server.connect();
+        agree(&mut client);
+        (server, client)
+    };
+    let (mut server, mut client) = start("every = \"1h\"");
+    client.write_all(&[request(WRITE, FUA, 1, 0, BYTES as u32), vec![7; BYTES]].concat()).unwrap();
+    client.read_exact(&mut [0; 16]).unwrap();
+    let keys = format!("kind = \"server\"\ncontrol = \"unix:{at}/control\"\nservice = \"nightly\"\nlease = \"1h\"");
+    let mut governed = Governed {
+        overseer: Overseer::new(vec![(scrub(None, false), Position::default())]),
+        governor: Simple::new(super::at(0).wall, 1 << 40),
+        worker: open("scrub", &worker_keys(&keys), Position::default()).unwrap(),
+        second: 0,
+        runs: 0,
+        events: Vec::new(),
+    };
+    // At the limit a pass takes minutes, so that each kill but the first is in the midst of one. The last pass ends, and the next one is an
+    // hour away.
+    for keys in [SLOW, SLOW, SLOW, "every = \"1h\""] {
+        server.kill();
+        governed.events.clear();
+        while !governed.events.iter().any(|event| event.contains("no server listens there")) {
+            governed.go_on().unwrap_err();
+        }
+        (server, client) = start(keys);
+        // A service that owes nothing yet would have finished.
+        governed.worker.pause().unwrap();
+        while governed.worker.progress().unwrap().owed_bytes == Some(0) {}
+        let runs = governed.runs;
+        while governed.runs == runs {
+            governed.go_on().unwrap();
+        }
+        while governed.worker.progress().unwrap().done_bytes == Some(0) {}
+    }
+    // Whatever rate the last order had.
+    governed.worker.run(&Task { bytes_per_second_max: None, ..TASK }).unwrap();
+    while governed.worker.progress().unwrap().owed_bytes > Some(0) {}
+    let completed = governed.governor.completed.len();
+    while governed.governor.completed.len() == completed {
+        governed.go_on().unwrap();
+    }
+    client.write_all(&request(READ, 0, 2, 0, BYTES as u32)).unwrap();
+    let mut read = vec![0; 16 + BYTES];
+    client.read_exact(&mut read).unwrap();
+    assert!(read[16..].iter().all(|byte| *byte == 7), "what was acknowledged is there");
+    server.kill();
 }
