@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::{control, services};
 use crate::arguments::TopArguments;
+use crate::engine;
 use crate::failure::Failure;
 use crate::output;
 
@@ -30,7 +31,7 @@ const LINES_OF_SERVICES: usize = 3;
 /// Prints the state of a server, once or repeatedly.
 pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
     output::set_wide(arguments.width.wide);
-    let interval = arguments.interval.parse::<ioweir_config::Duration>()?.nanos();
+    let interval = engine::span("--interval", &arguments.interval)?.nanos();
     if interval < INTERVAL_MIN {
         let problem = format!("--interval {} is too short", arguments.interval);
         return Err(Failure::input(problem, "at least 100ms", ""));
@@ -214,9 +215,9 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
     let mut columns = vec![
         Column::text("class"),
         Column::count("requests").unit("/s"),
+        Column::seconds("latency p99"),
+        Column::seconds("p50"),
         Column::digits("moved", 2).unit("MB/s"),
-        Column::seconds("latency p50"),
-        Column::seconds("p99"),
     ];
     columns.extend(state.columns.iter().map(|column| Column::count(&*column.title)));
     let numbers: Vec<&ShareNumber> = SHARE_NUMBERS
@@ -225,16 +226,16 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
         .collect();
     columns.extend(numbers.iter().map(|number| share_column(number)));
     columns.push(Column::digits("gets", 0).unit("%"));
-    columns.extend(["time goes to", "waits mostly for"].map(Column::text));
+    columns.extend([Column::text("time goes to").spare(), Column::text("waits mostly for")]);
     let mut table = Table::new("", columns);
     for class in classes {
         let last = last(state, class);
         let mut row: Vec<Cell> = vec![
             (&class.name).into(),
             last.map(requests).into(),
-            last.map(|second| bytes(second) as f64 / 1e6).into(),
-            last.and_then(|second| second.latency_p50_seconds).into(),
             last.and_then(|second| second.latency_p99_seconds).into(),
+            last.and_then(|second| second.latency_p50_seconds).into(),
+            last.map(|second| bytes(second) as f64 / 1e6).into(),
         ];
         row.extend(state.columns.iter().map(|column| class.numbers.get(&column.key).and_then(Value::as_u64).into()));
         let share = |number: &ShareNumber| class.share.as_ref().and_then(number.of).filter(|value| *value > 0.0);
@@ -335,6 +336,19 @@ mod tests {
             draw(&quiet, usize::MAX, Screen::default()),
         ];
         insta::assert_snapshot!(drawn.join("----\n"));
+    }
+
+    #[test]
+    fn latencies_and_reasons_fit_eighty_columns() {
+        let busy = |name: &str| class(name, Some(300), Some(1.5), vec![second(74, 1499, 6_144_000)]);
+        let state = state(vec![busy("virtual-machine-17"), busy("backup")]);
+        let drawn = draw(&state, usize::MAX, Screen { width: Some(80), ..Screen::default() });
+        assert!(drawn.lines().all(|line| line.chars().count() <= 80), "{drawn}");
+        let head = drawn.lines().take_while(|line| !line.starts_with("---")).collect::<Vec<_>>().join(" ");
+        for column in ["requests", "latency p99", "waits mostly for"] {
+            assert!(head.contains(column), "{column}: {drawn}");
+        }
+        assert!(drawn.contains("87.0 ms") && drawn.contains("--wide"), "{drawn}");
     }
 
     #[test]

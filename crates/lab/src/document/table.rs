@@ -30,6 +30,8 @@ pub struct Column {
     pub format: Format,
     /// Whether low or high values are better; the best value is marked.
     pub better: Option<Better>,
+    /// Whether the column is left out before all others where a table is wider than a terminal.
+    pub is_spare: bool,
 }
 
 /// How the values of a column are written.
@@ -170,6 +172,7 @@ impl Table {
                     name: column.name.clone(),
                     unit: column.unit.clone(),
                     right: column.format != Format::Text,
+                    is_spare: column.is_spare,
                 })
                 .collect(),
             rows: (0..self.rows.len()).map(row).collect(),
@@ -189,6 +192,7 @@ pub(super) struct ShownColumn {
     pub(super) name: String,
     pub(super) unit: String,
     pub(super) right: bool,
+    pub(super) is_spare: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,7 +210,7 @@ impl ShownColumn {
 
 impl Column {
     fn new(name: impl Into<String>, unit: impl Into<String>, format: Format) -> Self {
-        Self { name: name.into(), unit: unit.into(), format, better: None }
+        Self { name: name.into(), unit: unit.into(), format, better: None, is_spare: false }
     }
 
     /// A column of words.
@@ -255,6 +259,12 @@ impl Column {
     #[must_use]
     pub fn format(self, format: Format) -> Self {
         Self { format, ..self }
+    }
+
+    /// Leaves the column out before all others where a table is wider than a terminal.
+    #[must_use]
+    pub fn spare(self) -> Self {
+        Self { is_spare: true, ..self }
     }
 
     /// Lets the best value be marked.

@@ -1,7 +1,8 @@
 //! Terminal: headline, paragraphs and aligned tables; figures and details are left out.
 //!
 //! The best value of a column has a `*`, so that it can be recognised without bold type. On a screen of limited width, prose is
-//! wrapped; a table first wraps its columns of words, then leaves out columns of numbers from the right, and a line below names them.
+//! wrapped; a table first wraps its columns of words, then leaves out spare columns and columns of numbers from the right, and a line below
+//! names them.
 
 use std::fmt::Write as _;
 
@@ -161,23 +162,24 @@ impl Table {
 }
 
 /// The columns that fit a screen, each with its place in the table and its width. Columns of words are wrapped before a column is
-/// left out, and numbers are left out before words, from the right; the first column stays.
-fn fitted(natural: &[usize], rights: &[bool], screen: Screen) -> Vec<(usize, usize)> {
+/// left out. Spare columns are left out first, then numbers, then words, each from the right; the first column stays.
+fn fitted(natural: &[usize], columns: &[ShownColumn], screen: Screen) -> Vec<(usize, usize)> {
     let mut kept: Vec<(usize, usize)> = natural.iter().copied().enumerate().collect();
     let Some(width) = screen.width else { return kept };
     loop {
         let excess = (whole(&kept) + GAP * kept.len().saturating_sub(1)).saturating_sub(width);
         let mut narrowed = kept.clone();
         for _ in 0..excess {
-            let words = narrowed.iter_mut().filter(|(at, width)| !rights[*at] && *width > WORDS_MIN);
+            let words = narrowed.iter_mut().filter(|(at, width)| !columns[*at].right && *width > WORDS_MIN);
             let Some(widest) = words.max_by_key(|(_, width)| *width) else { break };
             widest.1 -= 1;
         }
         if kept.len() <= 1 || whole(&narrowed) + excess <= whole(&kept) {
             return narrowed;
         }
-        let is_number = |(at, _): &(usize, usize)| rights[*at];
-        let last = kept.iter().skip(1).rposition(is_number).map_or(kept.len() - 1, |at| at + 1);
+        let last_that = |is: fn(&ShownColumn) -> bool| kept.iter().skip(1).rposition(|(at, _)| is(&columns[*at]));
+        let last = last_that(|column| column.is_spare).or_else(|| last_that(|column| column.right));
+        let last = last.map_or(kept.len() - 1, |at| at + 1);
         kept.remove(last);
     }
 }
@@ -199,8 +201,7 @@ fn push_table(out: &mut String, table: &Table, screen: Screen) {
             cells.chain([shown(&column.name).width(), column.unit.width()]).max().unwrap_or(0)
         })
         .collect();
-    let rights: Vec<bool> = table.columns.iter().map(|column| column.right).collect();
-    let kept = fitted(&natural, &rights, screen);
+    let kept = fitted(&natural, &table.columns, screen);
     push_names(out, &table.columns, &kept);
     for (row, texts) in table.rows.iter().zip(&texts) {
         let is_strong = |at: usize| screen.bold && matches!(row[at].emphasis, Emphasis::Best | Emphasis::Fails);
@@ -208,7 +209,7 @@ fn push_table(out: &mut String, table: &Table, screen: Screen) {
         for line in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
             let cell = |(cell, &(at, width)): (&Vec<String>, &(usize, usize))| {
                 let text = cell.get(line).cloned().unwrap_or_default();
-                aligned(&text, width, rights[at], is_strong(at))
+                aligned(&text, width, table.columns[at].right, is_strong(at))
             };
             push_line(out, cells.iter().zip(&kept).map(cell));
         }
