@@ -354,12 +354,17 @@ pub fn unknown(what: &str, name: &str, known: &[&str], otherwise: &str) -> Choic
 }
 
 /// The known name that is most similar to `name`, if one is similar enough.
-fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     const SIMILAR: f64 = 0.75;
     let folded = name.to_lowercase().replace('_', "-");
     let similarity = |candidate: &&'a str| (strsim::jaro_winkler(&folded, candidate), *candidate);
     let best = known.iter().map(similarity).max_by(|left, right| left.0.total_cmp(&right.0))?;
-    (best.0 >= SIMILAR).then_some(best.1)
+    // A part of one name, such as `p99` of `read-p99`, can be far from it.
+    let of_one = || {
+        let mut holding = known.iter().filter(|candidate| folded.len() > 2 && candidate.contains(&folded));
+        holding.next().copied().filter(|_| holding.next().is_none())
+    };
+    if best.0 >= SIMILAR { Some(best.1) } else { of_one() }
 }
 
 #[cfg(test)]
@@ -460,6 +465,7 @@ mod tests {
         let error = |text: &str| text.parse::<SchedulerChoice>().unwrap_err();
         assert_eq!(error("sptff").hint, "did you mean `sptf`?");
         assert_eq!(error("bid_hd").hint, "did you mean `bid-hdd`?");
+        assert_eq!(error("hybrid").hint, "did you mean `bid-hybrid`?");
         assert_eq!(error("xyzzy").hint, "`ioweir doc policy` says what each of them does");
         assert_eq!(error("bid-hdd:waits=6ms").hint, "did you mean `wait`?");
         assert_eq!(error("noop:wait=6ms").problem, "scheduler noop has no parameter `wait`");

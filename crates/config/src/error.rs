@@ -6,6 +6,19 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::shown;
+
+const LIST: &str = "expected a list in brackets";
+const LIST_OF_TABLES: &str = "one table, expected a list of tables";
+/// Words of the TOML reader, each with those that a user understands.
+const PLAIN_WORDS: [(&str, &str); 5] = [
+    ("map, expected a sequence", LIST_OF_TABLES),
+    ("expected a sequence", LIST),
+    ("invalid type: map", "invalid type: a table"),
+    ("expected a map", "expected a table"),
+    ("expected a string", "expected text in quotes"),
+];
+
 /// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SpecError {
@@ -127,9 +140,14 @@ impl Complaint {
         };
         let (problem, expected) = text.split_once("\n  expected: ").unwrap_or((text, ""));
         // The reader's names of types mean nothing to a user who writes a file.
-        let problem = ["u32", "u64", "u16", "usize", "i64"].into_iter().fold(problem.to_owned(), |problem, number| {
-            problem.replace(&format!(", expected {number}"), ", expected a whole number without quotes")
-        });
+        let number = "expected a whole number without quotes";
+        let plain = ["u32", "u64", "u16", "usize", "i64"].map(|name| (format!("expected {name}"), number));
+        let plain = plain.iter().map(|(name, words)| (name.as_str(), *words)).chain(PLAIN_WORDS);
+        let problem = plain.fold(problem.to_owned(), |problem, (name, words)| problem.replace(name, words));
+        let hint = match hint {
+            "" if problem.starts_with("duplicate key") => "a key stands once; tables of a list all begin with [[NAME]]",
+            _ => hint,
+        };
         let complaint = Self { place, problem: problem.trim_end().replace('\n', "; "), hint: hint.into() };
         complaint.expected(expected)
     }
@@ -181,7 +199,19 @@ impl Complaint {
             Place::Whole => None,
         };
         let position = offset.and_then(|offset| text.map(|text| line_and_column(text, offset)));
-        SpecError { file: file.into(), position, problem: self.problem(), hint: self.hint }
+        let (mut problem, mut hint) = (self.problem(), self.hint);
+        // A reader of values does not say whose value it refuses.
+        if let (Place::Bytes(range), Some(text), true) = (&self.place, text, problem.starts_with("invalid "))
+            && let Some((key, value)) = value_at(text, range.start)
+        {
+            if hint.is_empty() && problem.contains(LIST_OF_TABLES) {
+                hint = format!("begin each with [[{key}]]");
+            } else if hint.is_empty() && problem.contains(LIST) {
+                hint = format!("{key} = [{}]", shown(value.trim()));
+            }
+            problem = format!("{key}: {problem}");
+        }
+        SpecError { file: file.into(), position, problem, hint }
     }
 }
 
@@ -191,6 +221,22 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1;
     (line, column)
+}
+
+/// The key whose value begins at an offset, and the text of that value. Of a list it is the key of the whole list.
+fn value_at(text: &str, offset: usize) -> Option<(String, &str)> {
+    fn within<'t>(table: &DeTable<'_>, text: &'t str, offset: usize) -> Option<(String, &'t str)> {
+        table.iter().find_map(|(key, value)| {
+            let inner = match value.get_ref() {
+                DeValue::Table(inner) => within(inner, text, offset),
+                DeValue::Array(items) => items.iter().find_map(|item| within(step_into(item)?, text, offset)),
+                _ => None,
+            };
+            let own = || value.span().contains(&offset).then(|| Some((key.get_ref().to_string(), text.get(value.span())?)));
+            inner.or_else(|| own().flatten())
+        })
+    }
+    within(DeTable::parse(text).ok()?.get_ref(), text, offset)
 }
 
 /// The offset of the value of `key`, or of the deepest part of the key that exists.
@@ -226,4 +272,53 @@ fn key_offset(text: &str, key: &str) -> Option<usize> {
 
 fn step_into<'a, 'i>(value: &'a Spanned<DeValue<'i>>) -> Option<&'a DeTable<'i>> {
     if let DeValue::Table(table) = value.get_ref() { Some(table) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::keys! {
+        #[derive(Debug)]
+        struct Inner {
+            /// weight
+            weight: u32 = (1),
+        }
+    }
+
+    crate::keys! {
+        #[derive(Debug)]
+        struct Outer {
+            /// seeds
+            seeds: Vec<u64> = absent,
+            /// title
+            title: Option<String> = absent,
+            /// exports
+            export: Vec<Inner> = absent,
+        }
+    }
+
+    #[test]
+    fn refused_values_are_named_with_their_key() {
+        for (text, said) in [
+            ("seeds = 1", "f:1:9: seeds: invalid type: integer `1`, expected a list in brackets\n\nhint: seeds = [1]"),
+            ("seeds = [\"a\"]", "f:1:10: seeds: invalid type: string \"a\", expected a whole number without quotes"),
+            ("title = { a = 1 }", "f:1:9: title: invalid type: a table, expected text in quotes"),
+            (
+                "[[export]]\nweight = \"a\"",
+                "f:2:10: weight: invalid type: string \"a\", expected a whole number without quotes",
+            ),
+            (
+                "[export]\nweight = 2",
+                "f:1:1: export: invalid type: one table, expected a list of tables\n\nhint: begin each with [[export]]",
+            ),
+            (
+                "[[export]]\n[export]\n",
+                "f:2:2: duplicate key\n\nhint: a key stands once; tables of a list all begin with [[NAME]]",
+            ),
+        ] {
+            let error = toml::from_str::<Outer>(text).map(|_| ()).expect_err(text);
+            assert_eq!(Complaint::of_toml(&error, &[]).in_file("f", Some(text)).to_string(), said);
+        }
+    }
 }

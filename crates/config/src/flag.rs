@@ -151,9 +151,13 @@ where
         let mut table = to_table(&file)?;
         table.insert(key.name.into(), flag.value_of(texts));
         from_table(&table).map_err(|error| {
-            // A reader of numbers does not say whose value it refuses.
-            let is_bare = error.message().starts_with("invalid ");
-            let flag = if is_bare { format!("--{} {}: ", flag.name, texts.join(",")) } else { String::new() };
+            // A reader of numbers and amounts does not say whose value it refuses.
+            let is_bare = |begin: &&str| error.message().starts_with(begin);
+            let flag = match ["invalid ", "duration ", "size ", "rate ", "`"].iter().find(|begin| is_bare(begin)) {
+                Some(&"invalid ") => format!("--{} {}: ", flag.name, texts.join(",")),
+                Some(_) => format!("--{}: ", flag.name),
+                None => String::new(),
+            };
             let complaint = Complaint::of_toml(&error, &[]);
             let hint = if complaint.advice().is_empty() { "" } else { "\n\nhint: " };
             format!("{flag}{}{hint}{}", complaint.problem(), complaint.advice())

@@ -122,6 +122,13 @@ impl FromStr for SchedulerChoice {
             let Choice { row, settings } = text.parse()?;
             return Ok(Self { row, settings, below: None });
         };
+        if upper.is_empty() || lower.is_empty() {
+            return Err(ChoiceError {
+                problem: format!("scheduler `{}` lacks one of its halves", shown(text)),
+                expected: "ORDER+ELEVATOR".into(),
+                hint: "such as sfq+mq-deadline; `ioweir doc policy` lists both".into(),
+            });
+        }
         if lower.contains('+') {
             return Err(ChoiceError {
                 problem: format!("scheduler `{}` has more than two halves", shown(text)),
@@ -197,12 +204,13 @@ mod tests {
         assert_eq!(error("sfq+wfq").expected, "an elevator behind the +, such as deadline");
         assert!(error("sfq+bid-hybrid").problem.contains("places data on a second device"));
         assert_eq!(error("sfq+noop+noop").problem, "scheduler `sfq+noop+noop` has more than two halves");
+        assert_eq!(error("sfq+").problem, "scheduler `sfq+` lacks one of its halves");
         assert_eq!(error("sfq+deadlin").hint, "did you mean `deadline`?");
         assert_eq!(
             error("sfq+deadline:window=0").problem,
             "pair: window: `0` is neither adaptive nor a number above zero"
         );
         assert_eq!(error("sfq:window=3+deadline").hint, "`window` is the pair's: sfq+deadline:window=3");
-        assert_eq!(error("sfq+").problem, "unknown scheduler ``");
+        assert_eq!(error("sfq+").problem, "scheduler `sfq+` lacks one of its halves");
     }
 }

@@ -254,7 +254,8 @@ impl<'a> Table<'a> {
     fn finish(self, file: &str) -> Result<Vec<Series>, SeriesError> {
         if self.rows == 1 && self.options.bin_seconds.is_none() {
             return Err(SeriesError::new(file, Position::File, "holds one row: the step between rows is not known")
-                .expected("at least two rows, or the length of a bin"));
+                .expected("at least two rows, or the length of a bin")
+                .hint("--bin 1h, or bin = \"1h\" in a spec, gives the length"));
         }
         let (rows, utc_offset_seconds) = (self.rows, self.utc_offset_seconds.filter(|offset| *offset != 0));
         let labelled = self.series.keys().any(|(_, label)| !label.is_empty());

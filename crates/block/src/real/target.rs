@@ -62,10 +62,12 @@ impl Target {
     /// # Errors
     /// If it is neither, is in use and may not be, or cannot be opened.
     pub fn open(system: &System, path: &Path, access: Access) -> Result<Self, RealError> {
-        let about = std::fs::metadata(path).map_err(|error| RealError::refused(path, "cannot be found", &error))?;
+        let (expected, hint) = ("a block device or a regular file", "`lsblk` lists the block devices of this machine");
+        let refused = |error| RealError::refused(path, "cannot be found", &error).expected(expected).hint(hint);
+        let about = std::fs::metadata(path).map_err(refused)?;
         if !about.file_type().is_block_device() && !about.is_file() {
             let what = if about.is_dir() { "a folder" } else { "neither a block device nor a file" };
-            return Err(RealError::of(path, format_args!("is {what}")).expected("a block device or a regular file"));
+            return Err(RealError::of(path, format_args!("is {what}")).expected(expected).hint(hint));
         }
         let is_device = about.file_type().is_block_device();
         let number = system.device_of(path).ok();

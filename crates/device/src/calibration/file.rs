@@ -31,10 +31,12 @@ impl DeviceFile {
         if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name_or_path) {
             return Self::parse(preset.name, preset.parameters);
         }
-        let hint = || format!("give a preset ({}) or a TOML file", PRESETS.map_names());
-        let failed = |problem: String| SpecError::of_file(name_or_path, problem, hint());
-        let file =
-            std::fs::File::open(name_or_path).map_err(|error| failed(format!("no preset, and as a file: {error}")))?;
+        let failed = |problem: String| {
+            let problem = format!("{problem}\n  expected: a preset ({}) or a TOML file", PRESETS.map_names());
+            SpecError::of_file(name_or_path, problem, "`ioweir doc device` says what the presets are")
+        };
+        let absent = |error| failed(format!("no preset, and as a file: {}", ioweir_config::plain(&error)));
+        let file = std::fs::File::open(name_or_path).map_err(absent)?;
         let mut text = String::new();
         let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
         let bytes = read.map_err(|error| failed(format!("cannot be read: {error}")))?;

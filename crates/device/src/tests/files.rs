@@ -164,7 +164,7 @@ fn largest_accepted_disk_does_not_overflow() {
 #[test]
 fn unknown_name_lists_the_presets() {
     let error = DeviceSpec::load("hdd-16k").expect_err("no such thing").to_string();
-    assert!(error.contains("give a preset (hdd, hdd-no-cache, ") && error.contains("or a TOML file"), "{error}");
+    assert!(error.contains("a preset (hdd, hdd-no-cache, ") && error.contains("or a TOML file"), "{error}");
 }
 
 #[test]

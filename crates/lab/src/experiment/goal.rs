@@ -40,11 +40,9 @@ impl Experiment {
         }
         let Some(of) = self.of.as_deref() else { return Ok(()) };
         if self.goal.is_none() {
-            return Err(Complaint::expecting(
-                "of",
-                "there is no goal that it is for",
-                "goal = \"read-p99\" or \"mean\"",
-            ));
+            let expected = "goal = \"read-p99\" or \"mean\"";
+            return Err(Complaint::expecting("of", "there is no goal that it is for", expected)
+                .hint("on the command line: --goal read-p99 or --goal mean beside --of"));
         }
         let names: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).chain([ALL]).collect();
         if names.contains(&of) {

@@ -236,9 +236,9 @@ impl CalibrationSpec {
             (Kind::Disk, Some(spec @ DeviceSpec::Hdd(_))) | (Kind::Flash, Some(spec @ DeviceSpec::Ssd(_))) => spec,
             (_, begins) => {
                 let is = match begins {
-                    Some(DeviceSpec::Hdd(_)) => "is a disk: give --kind disk",
-                    Some(_) => "is a flash drive: give --kind flash",
-                    None => "is no single drive: give the preset or the file of one",
+                    Some(DeviceSpec::Hdd(_)) => "its preset is a disk: --kind disk, or none",
+                    Some(_) => "its preset is a flash drive: --kind flash, or none",
+                    None => "it is no single drive: --preset takes the preset or the file of one",
                 };
                 return Err(SpecError::of_file(named.unwrap_or_default(), "is another kind of device", is).into());
             }

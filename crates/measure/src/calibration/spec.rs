@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ioweir_config::Size;
-use ioweir_device::SpindleSpeed;
-use ioweir_device::fit::Effort;
+use ioweir_device::{DeviceSpec, SpindleSpeed};
+use ioweir_device::fit::{Effort, start};
 use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Serialize};
 
@@ -117,8 +117,15 @@ impl CalibrationSpec {
             let problem = format!("searches is {}\n  expected: 1 to {SEARCHES_MAX}", self.searches);
             return Err(RunError::Value(problem));
         }
-        let nobody = || RunError::Value("no kind of device is named\n  expected: disk or flash".into());
-        self.kind.ok_or_else(nobody)
+        let of_preset = self.preset.as_deref().map(DeviceSpec::load).transpose()?;
+        let begins = of_preset.and_then(|spec| start(&spec, None).ok().flatten());
+        let kind = self.kind.or(match begins {
+            Some(DeviceSpec::Hdd(_)) => Some(Kind::Disk),
+            Some(_) => Some(Kind::Flash),
+            None => None,
+        });
+        let unknown = "no kind of device is named\n  expected: disk or flash\n\nhint: --kind disk or --kind flash; --preset has a kind, too";
+        kind.ok_or_else(|| RunError::Value(unknown.into()))
     }
 
     /// The files of the trace.

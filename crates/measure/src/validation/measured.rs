@@ -67,7 +67,8 @@ impl MeasuredTrace {
                 None => "no request has a latency".to_owned(),
             };
             return Err(TraceError::new(name(), Position::File, problem)
-                .expected("a trace whose format holds latencies: `ioweir doc format` says which do"));
+                .expected("a trace whose format holds latencies: `ioweir doc format` says which do")
+                .hint("`ioweir record DEVICE -o seen.parquet` records one; `ioweir calibrate /dev/DEVICE` measures the device itself"));
         }
         Ok(measured)
     }

@@ -272,7 +272,12 @@ pub(super) fn find_row(name: &str, at: &str) -> Result<&'static BackendRow, Comp
     BackendRow::find(name).ok_or_else(|| {
         let names: Vec<_> = BACKENDS.iter().map(|row| row.name).collect();
         let error = unknown("backend", name, &names, "");
-        let hint = if name == "mirror" { INSTEAD_OF_A_MIRROR.into() } else { error.hint };
+        // `file:disk.img` is the way of other servers.
+        let hint = match name.split_once(':').and_then(|(kind, _)| BackendRow::find(kind)) {
+            Some(row) => format!("backend = \"{}\", with keys of its own beside it: {}", row.name, row.keys.join(", ")),
+            None if name == "mirror" => INSTEAD_OF_A_MIRROR.into(),
+            None => error.hint,
+        };
         Complaint::of_value(format!("{at}.backend"), error.problem).expected(error.expected).hint(hint)
     })
 }
@@ -286,7 +291,13 @@ pub(super) fn check_keys(given: &[&str], row: &BackendRow, at: &str) -> Result<(
         return Err(Complaint::of_value(format!("{at}.{key}"), problem).expected(expected));
     }
     if let Some(key) = row.required.iter().find(|key| !given.contains(key)) {
-        return Err(Complaint::of_value(at, format!("backend {} needs the key `{key}`", row.name)));
+        let example = match *key {
+            "size" => "size = \"1GiB\"",
+            "path" => "path = \"/dev/DEVICE\"",
+            _ => key,
+        };
+        return Err(Complaint::of_value(at, format!("backend {} needs the key `{key}`", row.name))
+            .hint(format!("add {example} below [[device]]; `ioweir doc serve` explains the keys")));
     }
     Ok(())
 }
