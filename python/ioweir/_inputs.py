@@ -66,7 +66,7 @@ def prepared(value: Any, name: str = "arrow") -> Any:
 
 
 # Names of flags of the command line, each with the key of a spec that it sets.
-_FLAGS = {"scheduler": "schedulers", "load": "loads", "seeds": "seed", "devices": "device", "depths": "depth"}
+_FLAGS = {"scheduler": "schedulers", "load": "loads", "devices": "device", "depths": "depth"}
 # Keys that hold lists, which a flag takes as text with commas.
 _LISTS = ("trace", "traces", "schedulers", "loads", "device")
 

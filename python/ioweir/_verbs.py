@@ -45,7 +45,7 @@ def compare(
     schedulers: Any = None,
     loads: Names | None = None,
     depth: int | str | Sequence[int | str] | None = None,
-    seed: int | Sequence[int] | None = None,
+    seeds: int | Sequence[int] | None = None,
     goal: str | None = None,
     of: str | None = None,
     fast_device: str | None = None,
@@ -81,7 +81,7 @@ def compare(
         schedulers: Names with parameters (``"bid-hdd:wait=2ms"``), or classes (:func:`ioweir.elevator`).
         loads: ``"recorded"``, ``"x10"``, ``"closed:32"`` or ``"closed:32+100us"``.
         depth: Requests that the device holds at once, or ``"device"``.
-        seed: Seeds; with several, each replays a sample of the trace, and figures get 95 % intervals.
+        seeds: Seeds; with several, each replays a sample of the trace, and figures get 95 % intervals.
         goal: ``"completion"``, ``"mean"``, ``"read-p99"`` or ``"busy"``.
         of: The requests that count for the goal: a class of I/O priorities, a stream, or ``"all"``.
         fast_device: The faster device of schedulers that place data on one.
@@ -105,7 +105,7 @@ def compare(
         RunError: A run failed, or a policy in Python raised.
     """
     named = {
-        "traces": traces, "device": device, "schedulers": schedulers, "loads": loads, "depth": depth, "seed": seed,
+        "traces": traces, "device": device, "schedulers": schedulers, "loads": loads, "depth": depth, "seeds": seeds,
         "goal": goal, "of": of, "fast_device": fast_device, "queue_requests": queue_requests,
         "request_bytes_max": request_bytes_max, "merge": merge, "fold": fold, "spread": spread, "by_stream": by_stream,
         "format": format, "volume": volume, "event": event, "lenient": lenient, "alone": alone,

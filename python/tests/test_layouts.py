@@ -128,11 +128,11 @@ def test_a_layout_is_refused_what_it_does_not_name(command_line, agrees):
     [
         ("compare", ["compare", TRACE, "--load", "closed:4"]),
         ("compare", ["compare", "mix:grep", "--load", "x50", "--device", "tiered,hdd", "--depth", "1,4", "--by", "stream"]),
-        ("compare", ["compare", "mix:grep", "--load", "x50", "--device", "ssd-970pro", "--seed", "1,2", "--scheduler", "none"]),
+        ("compare", ["compare", "mix:grep", "--load", "x50", "--device", "ssd-970pro", "--seeds", "1,2", "--scheduler", "none"]),
         ("compare", ["compare", "mix:grep", "--load", "x50", "--device", "tiered", "--scheduler", "bid-hybrid"]),
         ("advise", ["advise", "mix:grep", "--device", "hdd", "--budget", "30", "--rounds", "5", "--scheduler", "none,kyber"]),
-        ("scorecard", ["scorecard", "hdd-15k", "--scheduler", "mq-deadline", "--for", "4s", "--seed", "1"]),
-        ("qos", ["qos", "hdd-15k", "--p99", "300ms", "--for", "1s", "--seed", "1"]),
+        ("scorecard", ["advise", "scorecard", "hdd-15k", "--scheduler", "mq-deadline", "--for", "4s", "--seeds", "1"]),
+        ("qos", ["advise", "qos", "hdd-15k", "--p99", "300ms", "--for", "1s", "--seeds", "1"]),
         ("trace-info", ["trace", "info", TRACE]),
         ("trace-info", ["trace", "info", TRACE, "traces/oltp/oltp.blktrace"]),
         ("forecast", ["forecast", "examples/vdi/load.csv", "--method", "naive-week,hedge"]),
@@ -172,11 +172,11 @@ def test_what_is_measured_is_written_as_its_schema_says(tmp_path, command_line, 
     trace = tmp_path / "trace.csv"
     trace.write_text("\n".join(lines) + "\n")
     columns = ["--columns", "time:s,op,sector,sectors,latency:s"]
-    agrees("validate", command_line("validate", str(trace), *columns, "--device", "hdd", "--json", "-"))
+    agrees("validate", command_line("calibrate", "hdd", "--validate", str(trace), *columns, "--json", "-"))
     calibrated = ["calibrate", str(trace), "--kind", "disk", "--generations", "1", "--searches", "1", "--quiet", "--json", "-"]
     agrees("calibrate", command_line(*calibrated, "--columns", columns[1]))
     (tmp_path / "drives").mkdir()
-    agrees("validate-presets", command_line("validate", str(tmp_path / "drives"), "--json", "-", code=None))
+    agrees("validate-presets", command_line("calibrate", "--validate", str(tmp_path / "drives"), "--json", "-", code=None))
     scratch = ["replay", str(trace), "--scratch", str(tmp_path / "new"), "--size", "32MiB", "--load", "closed:4"]
     agrees("replay", command_line(*scratch, *columns, "--limit", "50", "--json", "-"))
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import SMALL, TENANTS
 
 #: A run of some seconds, which a test ends.
-LONG = {"traces": ["mix:terasort"], "schedulers": ["bfq"], "loads": ["recorded"], "seed": list(range(500))}
+LONG = {"traces": ["mix:terasort"], "schedulers": ["bfq"], "loads": ["recorded"], "seeds": list(range(500))}
 
 
 class Enough(Exception):

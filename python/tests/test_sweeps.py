@@ -4,7 +4,7 @@ import ioweir
 import pytest
 from conftest import SMALL
 
-SWEEP = {"comparison": SMALL, "sweep": {"seed": [1, 2], "depth": [1, 4]}}
+SWEEP = {"comparison": SMALL, "sweep": {"seeds": [1, 2], "depth": [1, 4]}}
 
 
 def test_a_sweep_is_resumed_and_merged_as_by_the_command_line(tmp_path, command_line):

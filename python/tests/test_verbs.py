@@ -41,7 +41,7 @@ def test_compare_refuses_what_is_said_twice():
 
 def test_typed_keys_of_compare_are_those_of_a_comparison():
     keys = {
-        "device": "hdd", "schedulers": "noop", "loads": "x50", "depth": "device", "seed": 0, "goal": "mean", "of": "all",
+        "device": "hdd", "schedulers": "noop", "loads": "x50", "depth": "device", "seeds": 0, "goal": "mean", "of": "all",
         "fast_device": "ssd-slc", "queue_requests": 64, "request_bytes_max": "256KiB", "merge": True, "fold": True,
         "spread": False, "by_stream": False, "event": "queue", "lenient": False, "alone": False,
     }  # fmt: skip
@@ -91,12 +91,12 @@ def test_simulate_gives_the_command_lines_bytes(command_line):
 
 def test_explain_gives_the_command_lines_bytes(command_line):
     told = ioweir.explain("examples/reservations.toml")
-    assert told == command_line("explain", "examples/reservations.toml")
+    assert told == command_line("simulate", "examples/reservations.toml", "--explain", "all")
 
 
 def test_simulate_with_flags_gives_the_command_lines_bytes(command_line):
     result = ioweir.simulate("examples/reservations.toml", schedulers=["mclock", "reward"], seeds=[3])
-    flags = ["--scheduler", "mclock,reward", "--seed", "3"]
+    flags = ["--scheduler", "mclock,reward", "--seeds", "3"]
     assert result.json() == command_line("simulate", "examples/reservations.toml", *flags, "--json", "-")
 
 
@@ -201,8 +201,8 @@ def test_types_and_stubs_agree(command_line):
 
 def test_scorecard_gives_the_command_lines_bytes(command_line):
     result = ioweir.scorecard("tiny", schedulers="mq-deadline,sfq", span="2s", seeds=1)
-    flags = ["tiny", "--scheduler", "mq-deadline,sfq", "--for", "2s", "--seed", "1"]
-    assert result.json() == command_line("scorecard", *flags, "--json", "-")
+    flags = ["tiny", "--scheduler", "mq-deadline,sfq", "--for", "2s", "--seeds", "1"]
+    assert result.json() == command_line("advise", "scorecard", *flags, "--json", "-")
 
 
 def test_qos_refuses_what_the_command_line_refuses():
@@ -215,8 +215,8 @@ def test_qos_refuses_what_the_command_line_refuses():
 def test_validate_gives_the_command_lines_bytes(command_line):
     named = ioweir.validate("ssd-slc", "traces/oltp/oltp", fold=True)
     opened = ioweir.validate("ssd-slc", ioweir.read("traces/oltp"), fold=True)
-    flags = ["--device", "ssd-slc", "--fold", *map(str, ioweir.read("traces/oltp").files)]
-    assert named.json() == opened.json() == command_line("validate", *flags, "--json", "-", code=None)
+    flags = ["ssd-slc", "--fold", *(f"--validate={file}" for file in ioweir.read("traces/oltp").files)]
+    assert named.json() == opened.json() == command_line("calibrate", *flags, "--json", "-", code=None)
 
 
 def test_a_series_stands_first_as_on_the_command_line(command_line):

@@ -6,14 +6,19 @@ use ioweir_config::{read_spec, shown};
 use ioweir_device::{DeviceSpec, PRESETS};
 use ioweir_measure::advise::AdviseSpec;
 
-use crate::arguments::AdviseArguments;
+use crate::arguments::{AdviseArguments, AdviseVerb};
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::Outputs;
-use crate::typed;
+use crate::{qos, scorecard, typed};
 
 /// Makes the advice and writes it.
 pub(crate) fn act(arguments: &AdviseArguments) -> Result<(), Failure> {
+    match &arguments.verb {
+        Some(AdviseVerb::Scorecard(of_tenants)) => return scorecard::act(of_tenants),
+        Some(AdviseVerb::Qos(search)) => return qos::act(search),
+        None => {}
+    }
     let spec = resolve(arguments)?;
     let mut inputs: Vec<PathBuf> = arguments.spec.iter().cloned().collect();
     if !is_preset(&spec.device) && !spec.device.is_empty() {

@@ -10,10 +10,13 @@ use crate::arguments::CalibrateArguments;
 use crate::engine::{self, set, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::server;
+use crate::{server, validate};
 
 /// Fits, and writes the device and the result where the user asked.
 pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
+    if !arguments.validate.is_empty() {
+        return validate::act(arguments);
+    }
     let spec = resolve(arguments)?;
     if let Some(name) = &spec.preset {
         engine::check_device(name)?;

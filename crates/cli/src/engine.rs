@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ioweir_config::{ChoiceError, unknown};
+use ioweir_config::{ChoiceError, Duration, UnitError, unknown};
 use ioweir_config::{format_count, shown};
 use ioweir_device::PRESETS;
 use ioweir_lab::run::{Origin, Progress, without_folders};
@@ -91,6 +91,11 @@ pub(crate) fn format_name(reading: &ReadingArguments) -> Option<String> {
 /// Checks that a device is a preset or a file that is there.
 pub(crate) fn check_device(name: &str) -> Result<(), Failure> {
     if PRESETS.iter().any(|preset| preset.name == name) { Ok(()) } else { check_file("device preset or file", name) }
+}
+
+/// Reads the time after a flag.
+pub(crate) fn span(flag: &str, text: &str) -> Result<Duration, Failure> {
+    text.parse().map_err(|error: UnitError| Failure::Input(format!("{flag}: {error}")))
 }
 
 /// Checks that a name which is no preset is a file, and guesses which preset was meant where it is not.

@@ -39,15 +39,15 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
     set_list(&mut spec.series.0, &reading.series);
     set_list(&mut spec.columns.0, &reading.column);
     spec.backtest_days = arguments.backtest.or(spec.backtest_days);
-    let leads = arguments.lead.iter().map(|lead| lead.parse()).collect::<Result<Vec<Duration>, _>>()?;
+    let leads = arguments.lead.iter().map(|lead| engine::span("--lead", lead)).collect::<Result<Vec<Duration>, _>>()?;
     set_list(&mut spec.leads.0, &leads);
     spec.diagnose |= arguments.diagnose;
     spec.total |= reading.total;
     if let Some(bin) = &reading.bin {
-        spec.bin = Some(bin.parse::<Duration>()?);
+        spec.bin = Some(engine::span("--bin", bin)?);
     }
     if let Some(horizon) = &arguments.horizon {
-        spec.horizon = horizon.parse()?;
+        spec.horizon = engine::span("--horizon", horizon)?;
     }
     set(&mut spec.kind, reading.kind.as_deref().map(kind).as_ref());
     if let Some(offset) = &reading.utc_offset {

@@ -64,7 +64,7 @@ mod units;
 mod validate;
 
 #[cfg(not(feature = "advise"))]
-left_out!("advise": advise, calibrate, qos, scorecard, validate);
+left_out!("advise": advise, calibrate, qos, scorecard);
 #[cfg(not(feature = "plan"))]
 left_out!("plan": forecast, plan);
 #[cfg(not(feature = "govern"))]
@@ -153,11 +153,8 @@ fn act(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Compare(arguments) => compare::act(&arguments),
         Verb::Advise(arguments) => advise::act(&arguments),
-        Verb::Scorecard(arguments) => scorecard::act(&arguments),
-        Verb::Qos(arguments) => qos::act(&arguments),
-        Verb::Simulate(arguments) => simulate::simulate(&arguments),
+        Verb::Simulate(arguments) => simulate::act(&arguments),
         Verb::Sweep(arguments) => sweep::act(&arguments),
-        Verb::Explain(arguments) => simulate::explain(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
         Verb::Record(arguments) => server::record(&arguments),
         Verb::Replay(arguments) => server::replay(&arguments),
@@ -166,7 +163,6 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Govern(arguments) => govern::act(&arguments),
         Verb::Calibrate(arguments) => calibrate::act(&arguments),
-        Verb::Validate(arguments) => validate::act(&arguments),
         Verb::Serve(arguments) => server::serve(&arguments),
         Verb::Top(arguments) => server::top(&arguments),
         Verb::Ctl(arguments) => server::control(&arguments),
@@ -191,6 +187,7 @@ fn answer(error: &clap::Error, arguments: &[OsString]) -> Result<(), Failure> {
         ErrorKind::MissingRequiredArgument | ErrorKind::TooFewValues => {
             names::missing(error, arguments).map_or_else(|| told(error), Err)
         }
+        ErrorKind::ValueValidation => names::no_number(error, arguments).map_or_else(|| told(error), Err),
         _ => told(error),
     }
 }

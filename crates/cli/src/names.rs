@@ -4,14 +4,15 @@ use std::ffi::OsString;
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue};
-use ioweir_config::shown;
+use ioweir_config::{shown, unknown};
+use ioweir_lab::document::quoted;
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;
 use crate::kinds;
 
 /// Verbs that are tried first to check a file.
-const CHECKS: [&str; 4] = ["check", "lint", "verify", "test"];
+const CHECKS: [&str; 5] = ["check", "lint", "validate", "verify", "test"];
 
 /// Other verbs that are tried, each with a hint.
 const VERBS: [(&str, &str); 22] = [
@@ -40,7 +41,7 @@ const VERBS: [(&str, &str); 22] = [
 ];
 
 /// Flags that have another name, each with its present names, of which a verb has at most one.
-const FLAGS: [(&str, &[&str]); 14] = [
+const FLAGS: [(&str, &[&str]); 15] = [
     ("--out", &["--output", "--export FILE"]),
     ("--output", &["--export FILE"]),
     ("-o", &["--output", "--export FILE"]),
@@ -50,7 +51,8 @@ const FLAGS: [(&str, &[&str]); 14] = [
     ("--policy", &["--scheduler NAME"]),
     ("--policies", &["--scheduler NAME,NAME"]),
     ("--schedulers", &["--scheduler NAME,NAME"]),
-    ("--seeds", &["--seed N,N"]),
+    ("--seed", &["--seeds N,N"]),
+    ("--seeds", &["--seed N"]),
     ("--devices", &["--device NAME,NAME"]),
     ("--loads", &["--load LOAD,LOAD"]),
     ("--to", &["--as FORMAT"]),
@@ -64,7 +66,9 @@ pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Failu
         if arguments.get(1)?.to_str()? != verb {
             return None;
         }
-        let hint = if CHECKS.contains(&verb.as_str()) {
+        let hint = if let Some(command) = moved(verb, arguments) {
+            format!("it is `{command}` now")
+        } else if CHECKS.contains(&verb.as_str()) {
             let file = arguments.iter().skip(2).filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
             checking(file.unwrap_or("FILE"))
         } else {
@@ -73,6 +77,12 @@ pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Failu
         return Some(Failure::input(format!("there is no verb `{}`", shown(verb)), "", &hint));
     }
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    if !flag.starts_with('-') {
+        let (verb, command) = verb(arguments);
+        let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let error = unknown("verb", flag, &verbs, &format!("`{verb} --help` explains them"));
+        return (!verbs.is_empty()).then(|| error.into());
+    }
     let (_, names) = FLAGS.iter().find(|(old, _)| old == flag)?;
     let (verb, command) = verb(arguments);
     let has = |name: &&&str| match name.split(' ').next().and_then(|first| first.strip_prefix("--")) {
@@ -82,6 +92,43 @@ pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Failu
     let name = names.iter().find(has)?;
     let hint = format!("it is {name} here; `{verb} --help` lists the flags");
     Some(Failure::input(format!("`{verb}` has no flag {flag}"), "", &hint))
+}
+
+/// The command of today for a verb that has become a flag or a verb below another, with the arguments that were typed.
+fn moved(verb: &str, arguments: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = arguments.iter().skip(2).filter_map(|word| word.to_str()).collect();
+    let command = |first: &str, words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| format!(" {}", quoted(&shown(word)))).collect();
+        format!("ioweir {first}{}", words.concat())
+    };
+    let value = |flag: &str| {
+        let after = words.iter().position(|word| *word == flag).and_then(|place| words.get(place + 1)).copied();
+        after.or_else(|| words.iter().find_map(|word| word.strip_prefix(flag)?.strip_prefix('=')))
+    };
+    match verb {
+        "qos" | "scorecard" => Some(command(&format!("advise {verb}"), &words)),
+        "explain" => {
+            let is_value = |word: &str| [value("--slowest"), value("--request")].contains(&Some(word));
+            let is_flag = |word: &str| word.starts_with("--slowest") || word.starts_with("--request");
+            let mut kept: Vec<&str> = words.iter().copied().filter(|word| !is_flag(word) && !is_value(word)).collect();
+            kept.extend(["--explain", value("--request").or_else(|| value("--slowest")).unwrap_or("all")]);
+            Some(command("simulate", &kept))
+        }
+        "validate" => {
+            let device = value("--device");
+            let is_name = |word: &&&str| !word.starts_with('-') && Some(**word) != device;
+            let (name, others) = (words.iter().find(is_name), words.iter().filter(is_name).count());
+            match (device, name) {
+                (Some(device), Some(trace)) if others == 1 => Some(command("calibrate", &[device, "--validate", trace])),
+                (Some(device), _) => Some(command("calibrate", &[device, "--validate", "TRACE"])),
+                (None, Some(folder)) if std::path::Path::new(folder).is_dir() => {
+                    Some(command("calibrate", &["--validate", folder]))
+                }
+                (None, _) => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// The failure that says what arguments without which a verb cannot run are, with an example.
@@ -110,6 +157,19 @@ pub(crate) fn missing(error: &clap::Error, arguments: &[OsString]) -> Option<Fai
         &expected.join("\n  "),
         &format!("{example}`{verb} --help` lists the arguments"),
     ))
+}
+
+/// The failure that says which numbers a flag takes, where its value is none.
+pub(crate) fn no_number(error: &clap::Error, arguments: &[OsString]) -> Option<Failure> {
+    std::error::Error::source(error)?.downcast_ref::<std::num::ParseIntError>()?;
+    let (Some(ContextValue::String(flag)), Some(ContextValue::String(value))) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    else {
+        return None;
+    };
+    let problem = format!("{flag}: `{}` is no whole number, or too large", shown(value));
+    let hint = format!("`{} --help` says what it stands for", verb(arguments).0);
+    Some(Failure::input(problem, "a whole number without a unit", &hint))
 }
 
 /// The verb that was typed, with the verbs above it, and its parser.

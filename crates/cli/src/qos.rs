@@ -1,4 +1,4 @@
-//! The verb `qos`: turns flags into the spec of a search of `io.cost.qos`, searches, and writes the result where the user asked.
+//! The verb `advise qos`: turns flags into the spec of a search of `io.cost.qos`, searches, and writes the result where the user asked.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The verb `scorecard`: turns flags into the spec of a scorecard, runs its tests, and writes it where the user asked.
+//! The verb `advise scorecard`: turns flags into the spec of a scorecard, runs its tests, and writes it where the user asked.
 
 use ioweir_config::{read_spec, shown};
 use ioweir_measure::isolation::ScorecardSpec;

@@ -18,9 +18,10 @@ pub(crate) fn are_described_by(text: &str) -> bool {
 
 /// Runs an experiment on servers and writes the report.
 pub(crate) fn simulate(arguments: &SimulateArguments, overrides: &Overrides) -> Result<(), Failure> {
-    if *overrides != Overrides::default() || arguments.requests.is_some() {
+    let is_plain = *overrides == Overrides::default() && arguments.requests.is_none() && arguments.explain.is_none();
+    if !is_plain {
         let problem = format!(
-            "{}: --scheduler, --seed, --goal, --of, --fold, --by and --requests are for experiments with classes and devices\n  \
+            "{}: --scheduler, --seeds, --goal, --of, --fold, --by, --requests and --explain are for experiments with classes and devices\n  \
              expected: the file alone, since it has [[server]] tables",
             shown(&arguments.spec)
         );

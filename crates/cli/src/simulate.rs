@@ -1,4 +1,4 @@
-//! The verbs `simulate` and `explain`: reads an experiment, runs it, puts the report where it was asked for, and says which
+//! The verb `simulate`: reads an experiment, runs it, puts the report where it was asked for, and says which
 //! expectations were not met.
 
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::path::Path;
 use ioweir_config::{read_spec, shown};
 use ioweir_lab::experiment::{self, Experiment, Overrides};
 
-use crate::arguments::{ExplainArguments, SimulateArguments};
+use crate::arguments::SimulateArguments;
 use crate::engine;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
 use crate::servers;
 
 /// Runs an experiment and writes the report.
-pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
+pub(crate) fn act(arguments: &SimulateArguments) -> Result<(), Failure> {
     let overrides = Overrides {
         schedulers: arguments.scheduler.clone(),
-        seeds: arguments.seed.clone(),
+        seeds: arguments.seeds.clone(),
         goal: arguments.goal.as_deref().map(str::parse).transpose()?,
         of: arguments.of.clone(),
         by_stream: arguments.by.is_some(),
@@ -26,6 +26,9 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
         return servers::simulate(arguments, &overrides);
     }
     let experiment = overrides.apply(read(&arguments.spec)?)?;
+    if let Some(which) = &arguments.explain {
+        return output::print_lines(&experiment::explain(&experiment, &experiment::Which::named(which))?);
+    }
     let mut inputs = vec![Path::new(&arguments.spec)];
     inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(Path::new));
     let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
@@ -49,23 +52,6 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
         report.verdicts.len(),
         missed.join("\n")
     )))
-}
-
-/// Says why requests of an experiment waited.
-pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
-    let overrides = Overrides {
-        schedulers: arguments.scheduler.iter().cloned().collect(),
-        seeds: arguments.seed.iter().copied().collect(),
-        ..Overrides::default()
-    };
-    let experiment = overrides.apply(read(&arguments.spec)?)?;
-    let which = match (arguments.request, &arguments.slowest) {
-        (Some(number), _) => experiment::Which::Request(number),
-        (None, Some(class)) => experiment::Which::Slowest(class.clone()),
-        (None, None) => experiment::Which::SlowestOfAll,
-    };
-    let story = experiment::explain(&experiment, &which)?;
-    output::print_lines(&story)
 }
 
 /// Reads and checks an experiment file.

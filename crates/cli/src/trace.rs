@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::date::When;
 use ioweir_config::unknown;
-use ioweir_config::{Duration, Size, format_count, shown};
+use ioweir_config::{Size, format_count, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::sim::Load;
 use ioweir_lab::trace_info::{self, NamedInfo};
@@ -130,8 +130,9 @@ fn when(text: &str) -> Result<When, Failure> {
     })
 }
 
-pub(crate) fn time(text: &str) -> Result<Nanos, Failure> {
-    Ok(text.parse::<Duration>()?.nanos())
+/// The time after a flag.
+pub(crate) fn time(flag: &str, text: &str) -> Result<Nanos, Failure> {
+    Ok(engine::span(flag, text)?.nanos())
 }
 
 pub(crate) fn bytes(text: &str) -> Result<u64, Failure> {
@@ -177,7 +178,7 @@ fn ends<'a>(
             "`--merge starts` or `--merge clocks` takes them as one",
         ));
     }
-    let offsets = together.offset.iter().map(|text| time(text)).collect::<Result<Vec<_>, Failure>>()?;
+    let offsets = together.offset.iter().map(|text| time("--offset", text)).collect::<Result<Vec<_>, Failure>>()?;
     if !offsets.is_empty() && offsets.len() != groups.len() {
         let problem = format!("{} offsets and {} traces", offsets.len(), groups.len());
         return Err(Failure::input(problem, "an offset for each trace, such as 0s,2ms", ""));
@@ -216,7 +217,7 @@ fn repeat(text: &str) -> Result<Repeat, Failure> {
     match text.parse() {
         Ok(0) => Err(Failure::input("0 repetitions", "at least 1, or a time such as 1h", "")),
         Ok(times) => Ok(Repeat::Times(times)),
-        Err(_) => Ok(Repeat::Until(time(text)?)),
+        Err(_) => Ok(Repeat::Until(time("--repeat", text)?)),
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn value(key: &Key, text: &str) -> Result<String, Failure> {
         "loads" => Ok(load(text)?.to_string()),
         "load" => Ok(open_load(text)?.to_string()),
         "request_bytes_max" => Ok(request_bytes_max(text)?.to_string()),
-        "seed" => seed(text)
+        "seed" | "seeds" => seed(text)
             .map(|seed| seed.to_string())
             .map_err(|expected| Failure::Input(format!("seed `{}`: {expected}", shown(text)))),
         _ => Ok(text.to_owned()),

@@ -107,8 +107,8 @@ fn in_flag(kind: AmountKind, text: &str) -> Option<u64> {
             else {
                 return None;
             };
-            assert_eq!(trace::time(text).ok(), forecast::resolve(&arguments).ok().map(|spec| spec.horizon.nanos()));
-            trace::time(text).ok().map(|span| span.0)
+            assert_eq!(trace::time("--horizon", text).ok(), forecast::resolve(&arguments).ok().map(|spec| spec.horizon.nanos()));
+            trace::time("--horizon", text).ok().map(|span| span.0)
         }
         AmountKind::Rate | AmountKind::ByteRate => None,
     }

@@ -1,39 +1,42 @@
-//! The verb `validate`: compares device models with measured response times.
+//! The flag `calibrate --validate`: compares device models with measured response times.
 
 use std::path::{Path, PathBuf};
 
 use ioweir_config::shown;
+use ioweir_device::PRESETS;
 use ioweir_device::validate::Load;
 use ioweir_lab::document::{Document, quoted};
 use ioweir_measure::validation::{DeviceValidation, document, validate_drives};
 
-use crate::arguments::ValidateArguments;
+use crate::arguments::CalibrateArguments;
 use crate::engine;
 use crate::failure::Failure;
+use crate::kinds::{self, Kind};
 use crate::names;
 use crate::output::{self, Outputs};
 
 const FOLDER: &str = "a folder with measured traces: cheetah9LP.trace.gz and the like";
 const SOURCE: &str = "they are DiskSim's validation traces, which this project does not distribute; your own trace and device: \
-                      `ioweir validate --device FILE TRACE`";
+                      `ioweir calibrate FILE --validate TRACE`";
 const MISSED: &str = "a device model is further from its device than its gate";
 
 /// Compares, and writes the result where the user asked.
-pub(crate) fn act(arguments: &ValidateArguments) -> Result<(), Failure> {
-    match (&arguments.device, &arguments.inputs[..]) {
-        (Some(device), _) => one_device(device, arguments),
-        (None, [folder]) => presets(folder, arguments),
-        (None, _) => Err(Failure::input("several traces and no --device", FOLDER, SOURCE)),
+pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
+    match (&arguments.trace[..], &arguments.validate[..]) {
+        ([device], _) => one_device(device, arguments),
+        ([], [folder]) => presets(folder, arguments),
+        ([], _) => Err(Failure::input("several traces and no model", FOLDER, SOURCE)),
+        _ => Err(Failure::input("several models", "one model: a preset or a device file", SOURCE)),
     }
 }
 
 /// Compares the presets with the drives that they are named after.
-fn presets(folder: &str, arguments: &ValidateArguments) -> Result<(), Failure> {
+fn presets(folder: &str, arguments: &CalibrateArguments) -> Result<(), Failure> {
     if Path::new(folder).is_file() {
-        let problem = format!("{}: validate compares device models with measured response times", shown(folder));
+        let problem = format!("{}: there is no model to compare with it", shown(folder));
         return Err(Failure::input(
             problem,
-            "--device with a trace, or a folder of measured traces",
+            "a preset or a device file before --validate, or a folder of measured traces after it",
             &names::checking(folder),
         ));
     }
@@ -51,10 +54,21 @@ fn presets(folder: &str, arguments: &ValidateArguments) -> Result<(), Failure> {
 }
 
 /// Compares one device with one trace.
-fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure> {
+fn one_device(device: &str, arguments: &CalibrateArguments) -> Result<(), Failure> {
     engine::check_device(device)?;
+    if PRESETS.iter().all(|preset| preset.name != device) && matches!(kinds::kind(device), Kind::Other) {
+        return Err(Failure::input(
+            format!("{}: no model of a device", shown(device)),
+            "a preset or a device file (TOML) to compare with the trace",
+            &format!(
+                "`ioweir calibrate {} -o own.toml` fits one, `ioweir calibrate own.toml --validate {}` judges it",
+                quoted(&shown(device)),
+                quoted(&shown(&arguments.validate.join(" ")))
+            ),
+        ));
+    }
     let options = engine::read_options(&arguments.reading)?;
-    let [group] = &engine::groups(&arguments.inputs, &options)?[..] else {
+    let [group] = &engine::groups(&arguments.validate, &options)?[..] else {
         return Err(Failure::input("the files form several traces", "the files of one trace", ""));
     };
     let files: Vec<PathBuf> = group.files.clone();
@@ -71,7 +85,7 @@ fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure
     let result =
         DeviceValidation::run(device, &files, &options, (load, arguments.folding.fold), arguments.reference, &origin)?;
     if let Some((name, form)) = form {
-        let mut document = Document::new("ioweir validate", "Requests", &())?;
+        let mut document = Document::new("ioweir calibrate --validate", "Requests", &())?;
         document.records = result.requests();
         output::put_file(name, &form.render(&document)?)?;
     }
@@ -81,8 +95,8 @@ fn one_device(device: &str, arguments: &ValidateArguments) -> Result<(), Failure
 }
 
 /// The command that compares again.
-fn command(device: &str, arguments: &ValidateArguments) -> String {
-    let mut command = format!("ioweir validate --device {}", quoted(device));
+fn command(device: &str, arguments: &CalibrateArguments) -> String {
+    let mut command = format!("ioweir calibrate {}", quoted(device));
     let reading = &arguments.reading;
     let flags = [
         ("load", arguments.load.clone()),
@@ -100,8 +114,8 @@ fn command(device: &str, arguments: &ValidateArguments) -> String {
     if let Some(reference) = arguments.reference {
         command += &format!(" --reference {reference}");
     }
-    for input in &arguments.inputs {
-        command += &format!(" {}", quoted(input));
+    for input in &arguments.validate {
+        command += &format!(" --validate {}", quoted(input));
     }
     command
 }

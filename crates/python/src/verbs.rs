@@ -1,7 +1,7 @@
 //! The verbs: a spec in, a result out.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
 use ioweir_background::forecast::ForecastSpec;
@@ -164,9 +164,10 @@ pub(crate) fn qos(
 #[pyfunction]
 #[pyo3(signature = (device, trace, /, *, fold=false))]
 pub(crate) fn validate(py: Python<'_>, device: &str, trace: &Trace, fold: bool) -> PyResult<Result> {
-    let names: Vec<String> = trace.files().iter().map(|file| quoted(&file.display().to_string())).collect();
+    let named = |file: &PathBuf| format!(" --validate {}", quoted(&file.display().to_string()));
+    let names: Vec<String> = trace.files().iter().map(named).collect();
     let flag = if fold { " --fold" } else { "" };
-    let origin = ioweir::origin(&format!("ioweir validate --device {}{flag} {}", quoted(device), names.join(" ")));
+    let origin = ioweir::origin(&format!("ioweir calibrate {}{flag}{}", quoted(device), names.concat()));
     let (files, options) = (trace.files(), trace.options());
     let validated = py.detach(|| DeviceValidation::run(device, &files, options, (None, fold), None, &origin));
     let validated = validated.map_err(Raised::from)?;

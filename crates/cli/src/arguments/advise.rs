@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use ioweir_measure::advise::AdviseSpec;
 
-use super::{FoldArguments, OutputArguments, ReadingArguments};
+use super::{FoldArguments, OutputArguments, QosArguments, ReadingArguments, ScorecardArguments};
 use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  ioweir advise seen.parquet --device own.toml --recorded-under mq-deadline\n  \
-ioweir advise web.csv.gz --device ssd-970pro --goal read-p99 --quick\n  ioweir advise hdd --bound read-p99=50ms\n\nA device alone \
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = "Examples:\n  ioweir advise seen.parquet --device own.toml --recorded-under mq-deadline\n  \
+ioweir advise web.csv.gz --device ssd-970pro --goal read-p99 --quick\n  ioweir advise hdd --bound read-p99=50ms\n  ioweir advise qos own.toml --p99 2ms\n\nA device alone \
 is advised for generated traffic. What is advised is printed as commands; nothing is set.")]
 pub(crate) struct AdviseArguments {
+    #[command(subcommand)]
+    pub(crate) verb: Option<AdviseVerb>,
+
     /// Trace files, or folders of them, one after another; mix:NAME generates traffic. Or a device alone: a preset or a device file,
     /// which is then advised for all generated mixes
     #[arg(value_name = "TRACE|DEVICE", required_unless_present = "spec")]
@@ -41,4 +44,12 @@ pub(crate) struct AdviseArguments {
     /// No progress bar
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdviseVerb {
+    /// Score schedulers by how they isolate tenants that share a device: overhead, fairness, protection, bursts, waits
+    Scorecard(ScorecardArguments),
+    /// Search Linux's io.cost.qos: the settings with which a tenant keeps a stated p99 beside busy ones
+    Qos(QosArguments),
 }

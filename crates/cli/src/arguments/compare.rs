@@ -14,7 +14,7 @@ Examples:
   ioweir compare grep.blktrace --scheduler noop,cfq,bid-hdd
   ioweir compare capture.fio --load recorded,x10,closed:32 --export r.html
   ioweir compare web.csv.gz --scheduler bid-hdd,bid-hdd:wait=2ms --json -
-  ioweir compare --spec night.toml --seed 7";
+  ioweir compare --spec night.toml --seeds 7";
 
 /// Reads a seed.
 pub(crate) fn seed(text: &str) -> Result<u64, &'static str> {

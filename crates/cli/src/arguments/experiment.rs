@@ -1,4 +1,4 @@
-//! Arguments of `simulate` and `explain`.
+//! Arguments of `simulate`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
@@ -8,7 +8,7 @@ use super::{OutputArguments, candidates};
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate examples/table-2.toml --export report.html\n\nExits with 3 if an expectation of the file is not met."
+    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate examples/table-2.toml --export report.html\n  ioweir simulate examples/noisy-neighbour.toml --explain database\n\nExits with 3 if an expectation of the file is not met."
 )]
 pub(crate) struct SimulateArguments {
     /// Experiment file (TOML); `ioweir doc simulate` lists its keys, `ioweir show FILE` prints it with every default
@@ -21,11 +21,16 @@ pub(crate) struct SimulateArguments {
 
     /// Seeds instead of the file's, separated by commas
     #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = seed, help_heading = "What is run")]
-    pub(crate) seed: Vec<u64>,
+    pub(crate) seeds: Vec<u64>,
 
     /// Fold requests of traces past the end of their device onto it: addresses begin anew at its end [default: an error]
     #[arg(long, help_heading = "What is run")]
     pub(crate) fold: bool,
+
+    /// Run nothing but the first scheduler and seed, and say in words why a request waited: its number, from 0 in order of arrival, or the
+    /// slowest one of a class after the warm-up, or of all classes
+    #[arg(long, value_name = "N|CLASS|all", conflicts_with_all = ["goal", "of", "by", "json", "export", "requests"], help_heading = "What is run")]
+    pub(crate) explain: Option<String>,
 
     /// Figure of each class by which the best scheduler is named: mean or read-p99 [default: the file's]
     #[arg(long, value_name = "GOAL", help_heading = "Output")]
@@ -50,30 +55,4 @@ pub(crate) struct SimulateArguments {
     /// No progress bar
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,
-}
-
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  ioweir explain examples/noisy-neighbour.toml --slowest database\n  ioweir explain examples/figure-2.toml --request 1200 --scheduler wfq"
-)]
-pub(crate) struct ExplainArguments {
-    /// Experiment file (TOML)
-    #[arg(value_name = "SPEC")]
-    pub(crate) spec: String,
-
-    /// Number of the request, from 0 in order of arrival
-    #[arg(long, value_name = "N", conflicts_with = "slowest")]
-    pub(crate) request: Option<u64>,
-
-    /// Slowest request of this class after the warm-up [default: of all classes]
-    #[arg(long, value_name = "CLASS")]
-    pub(crate) slowest: Option<String>,
-
-    /// Scheduler instead of the file's first
-    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]")]
-    pub(crate) scheduler: Option<String>,
-
-    /// Seed instead of the file's first
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
-    pub(crate) seed: Option<u64>,
 }

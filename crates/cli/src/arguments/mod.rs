@@ -22,8 +22,6 @@ mod reproduce;
 mod scorecard;
 mod sweep;
 mod trace;
-#[cfg(feature = "advise")]
-mod validate;
 
 pub(crate) use candidates::{listed, of_flag as candidates_of};
 use clap::{Args, Parser, Subcommand};
@@ -36,11 +34,10 @@ pub(crate) use crate::left_out::LeftOut as ReproduceArguments;
 pub(crate) use crate::left_out::{LeftOut as ForecastArguments, LeftOut as PlanArguments};
 #[cfg(not(feature = "advise"))]
 pub(crate) use crate::left_out::{
-    LeftOut as AdviseArguments, LeftOut as CalibrateArguments, LeftOut as QosArguments, LeftOut as ScorecardArguments,
-    LeftOut as ValidateArguments,
+    LeftOut as AdviseArguments, LeftOut as CalibrateArguments,
 };
 #[cfg(feature = "advise")]
-pub(crate) use advise::AdviseArguments;
+pub(crate) use advise::{AdviseArguments, AdviseVerb};
 #[cfg(feature = "plan")]
 pub(crate) use background::{ForecastArguments, PlanArguments};
 #[cfg(feature = "advise")]
@@ -49,7 +46,7 @@ pub(crate) use compare::{CompareArguments, FoldArguments, ReadingArguments, seed
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::{CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, SnapshotVerb, VolumeVerb};
-pub(crate) use experiment::{ExplainArguments, SimulateArguments};
+pub(crate) use experiment::SimulateArguments;
 #[cfg(feature = "govern")]
 pub(crate) use govern::GovernArguments;
 #[cfg(feature = "advise")]
@@ -68,18 +65,16 @@ pub(crate) use sweep::SweepVerb;
 pub(crate) use trace::{
     ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TogetherArguments, TraceArguments, TraceVerb,
 };
-#[cfg(feature = "advise")]
-pub(crate) use validate::ValidateArguments;
 
 /// Version and commit.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("IOWEIR_COMMIT"), ")");
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure while running, 2 usage or bad input, 3 an expectation was \
+const ENDING: &str = "Not listed: reproduce (papers), completions (of shells), man (manual pages).\n\nExit codes: 0 success, 1 failure while running, 2 usage or bad input, 3 an expectation was \
 not met.\nData goes to standard output, everything else to standard error.";
 
 /// Storage I/O scheduling: compare policies on traces, simulate tenants and cores, plan background work, serve block devices.
 #[derive(Debug, Parser)]
-#[command(name = "ioweir", version = VERSION, after_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "ioweir", version = VERSION, after_help = ENDING, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -89,52 +84,47 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Replay traces under several schedulers and compare the results
     Compare(Box<CompareArguments>),
-    /// Search what to set for a device and a load, and say how sure that is, how to apply and how to undo it
-    Advise(Box<AdviseArguments>),
-    /// Score schedulers by how they isolate tenants that share a device: overhead, fairness, protection, bursts, waits
-    Scorecard(Box<ScorecardArguments>),
-    /// Search Linux's io.cost.qos: the settings with which a tenant keeps a stated p99 beside busy ones
-    Qos(Box<QosArguments>),
-    /// Run an experiment: classes of clients on a shared device, schedulers, expectations, sweeps
+    /// Run an experiment: classes of clients on a shared device, schedulers, expectations; or explain why a request of it waited
     Simulate(SimulateArguments),
     /// Run many cells of a comparison or experiment into a folder: all values of its keys, on all cores, resumable
     Sweep(SweepArguments),
-    /// Explain in words why a request of an experiment waited
-    Explain(ExplainArguments),
-    /// Summarise, convert, cut and generate traces
-    Trace(Box<TraceArguments>),
     /// Record the block requests of a device of this machine, by the kernel's events
     Record(RecordArguments),
+    /// Fit a device model to a device or a trace with latencies, and say how far it is off; or judge a model on another trace
+    Calibrate(Box<CalibrateArguments>),
     /// Replay a trace on a real device, under its schedulers in turn, with the prediction beside the measurement
     Replay(Box<ReplayArguments>),
+    /// Search what to set for a device and a load, and say how sure that is; score schedulers for tenants; search io.cost.qos
+    Advise(Box<AdviseArguments>),
+    /// Summarise, convert, generate and cut traces
+    Trace(Box<TraceArguments>),
     /// Forecast load for the coming days, or score forecasts against the past
     Forecast(Box<ForecastArguments>),
-    /// Run a paper's experiments and compare its claims with the results
-    Reproduce(ReproduceArguments),
     /// Plan deferred work (snapshot deletes, scrubs, rebuilds): when it runs, and on how many cores
     Plan(PlanArguments),
     /// Govern background work of this machine: scrubs, trims, rebuilds run when nobody feels them, and in time
     Govern(GovernArguments),
-    /// Fit a device model to a trace with latencies; says how far it is from the device
-    Calibrate(Box<CalibrateArguments>),
-    /// Compare device models with measured response times: any device and trace, or the presets and their drives
-    Validate(Box<ValidateArguments>),
     /// Serve files and block devices over NBD, with every request scheduled
     Serve(ServeArguments),
     /// Show the state and the clients of a running server, change it, or end it
     Ctl(CtlArguments),
     /// Watch a running server: who is served, who waits, and why
     Top(TopArguments),
+    /// Print a spec or a device as TOML, with every default filled in
+    Show(ShowArguments),
     /// Explain policies, devices, formats, keys, loads, wait reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison, experiment, sweep, forecast, plan, govern file, server or device as TOML, with every default filled in
-    Show(ShowArguments),
     /// Compare five schedulers on a trace that is built in, to see what a comparison says
     Demo(DemoArguments),
-    /// Print a shell's completion script
-    Completions(CompletionsArguments),
+    /// Run a paper's experiments and compare its claims with the results
+    #[command(hide = true)]
+    Reproduce(ReproduceArguments),
     /// Write the manual pages
+    #[command(hide = true)]
     Man(ManArguments),
+    /// Print a shell's completion script
+    #[command(hide = true)]
+    Completions(CompletionsArguments),
 }
 
 /// Flags for output, for every verb that makes a document.
@@ -295,7 +285,7 @@ mod tests {
         };
         let expected = flags("compare");
         assert_eq!(expected.len(), 7, "{expected:?}");
-        for verb in ["advise", "calibrate", "validate", "replay"] {
+        for verb in ["advise", "calibrate", "replay"] {
             assert_eq!(flags(verb), expected, "{verb}");
         }
     }

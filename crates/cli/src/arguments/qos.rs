@@ -1,4 +1,4 @@
-//! Arguments of `qos`.
+//! Arguments of `advise qos`.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir qos own.toml --p99 2ms\n  ioweir qos hdd --p99 200ms --weight 1000\n\nThe lines to apply and \
+    after_help = "Examples:\n  ioweir advise qos own.toml --p99 2ms\n  ioweir advise qos hdd --p99 200ms --weight 1000\n\nThe lines to apply and \
 to undo are printed; nothing is set."
 )]
 pub(crate) struct QosArguments {

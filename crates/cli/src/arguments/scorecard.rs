@@ -1,4 +1,4 @@
-//! Arguments of `scorecard`.
+//! Arguments of `advise scorecard`.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir scorecard own.toml\n  ioweir scorecard hdd --scheduler mq-deadline,bfq,sfq+mq-deadline \
+    after_help = "Examples:\n  ioweir advise scorecard own.toml\n  ioweir advise scorecard hdd --scheduler mq-deadline,bfq,sfq+mq-deadline \
 --export card.html\n\nEach scheduler is tried with weak, medium and strong settings; what they are is said below the tables."
 )]
 pub(crate) struct ScorecardArguments {

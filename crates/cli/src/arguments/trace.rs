@@ -118,7 +118,7 @@ pub(crate) struct GenerateArguments {
     pub(crate) out: String,
 
     /// Number of requests [default: that of the capture behind the mix]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
 
     /// Streams that read at once [default: the mix's own]

@@ -49,7 +49,7 @@ pub(crate) fn act(arguments: &GovernArguments) -> Result<(), Failure> {
     if arguments.dry_run {
         return outputs.write(&rehearse(&file, tell)?);
     }
-    let span = arguments.span.as_deref().map(crate::trace::time).transpose()?;
+    let span = arguments.span.as_deref().map(|span| crate::trace::time("--for", span)).transpose()?;
     let stop = Stop::on_signals().map_err(|error| Failure::Running(format!("signals: {error}")))?;
     // In a rehearsal time runs faster, so that no state is loaded or kept.
     let store = (arguments.speed == 1).then(|| Store::new(file.state.clone()));

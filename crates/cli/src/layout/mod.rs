@@ -66,8 +66,8 @@ macro_rules! layouts {
 layouts! {
     "compare" One "`ioweir compare`, `ioweir demo`";
     "advise" One "`ioweir advise`";
-    "scorecard" One "`ioweir scorecard`";
-    "qos" One "`ioweir qos`";
+    "scorecard" One "`ioweir advise scorecard`";
+    "qos" One "`ioweir advise qos`";
     "simulate" One "`ioweir simulate`, of clients on devices";
     "simulate-servers" One "`ioweir simulate`, of [[server]] tables";
     "sweep" One "`ioweir sweep merge --export FILE.json`";
@@ -81,8 +81,8 @@ layouts! {
     "govern" One "`ioweir govern --dry-run`";
     "reproduce" Either "`ioweir reproduce`: a list for `all`";
     "calibrate" One "`ioweir calibrate`";
-    "validate" One "`ioweir validate --device`";
-    "validate-presets" One "`ioweir validate FOLDER`";
+    "validate" One "`ioweir calibrate MODEL --validate TRACE`";
+    "validate-presets" One "`ioweir calibrate --validate FOLDER`";
     =>
     "ctl-state" One "`ioweir ctl SERVER state`, and `/state` of the page": ioweir_serve::watch::State;
     "ctl-clients" One "`ioweir ctl SERVER clients`": ioweir_serve::control::Clients;

@@ -1,5 +1,6 @@
 //! The verb `ctl`: finds a running server, asks it, and changes it.
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use ioweir_config::{ByteRate, Size, read_spec, shown};
@@ -139,6 +140,17 @@ fn service_command(verb: &ServiceVerb) -> Result<ServiceCommand, Failure> {
 pub(crate) fn socket_of(server: &str) -> Result<PathBuf, Failure> {
     if let Some(path) = server.strip_prefix("unix:") {
         return Ok(path.into());
+    }
+    let about = std::fs::metadata(server);
+    if about.as_ref().is_ok_and(|about| about.file_type().is_socket()) {
+        return Ok(server.into());
+    }
+    if about.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Err(Failure::input(
+            format!("{}: no such file", shown(server)),
+            "the spec of a running server, or its control socket",
+            "`ioweir ctl SPEC.toml state` and `ioweir top SPEC.toml` read where the socket is from the spec",
+        ));
     }
     let spec = Spec::parse(server, &read_spec(server)?)?;
     match spec.server.control {

@@ -39,7 +39,7 @@ pub(crate) fn act(arguments: &CalibrateArguments, spec: &CalibrationSpec) -> Res
         return Err(Failure::input("several devices are named", "one device", ""));
     };
     let asked = arguments.span.as_deref().unwrap_or(SPAN);
-    let span = verb::time(asked)?;
+    let span = verb::time("--for", asked)?;
     if span > SPAN_MAX || span == Nanos::ZERO {
         return Err(Failure::input(format!("--for {} is refused", shown(asked)), "up to 5min", ""));
     }

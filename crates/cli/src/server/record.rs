@@ -24,7 +24,7 @@ pub(crate) fn act(arguments: &RecordArguments) -> Result<(), Failure> {
     let path = Path::new(&arguments.device);
     let identity = Identity::of(&system, system.device_of(path)?)?;
     let options = Options {
-        span: verb::time(&arguments.span)?,
+        span: verb::time("--for", &arguments.span)?,
         event: arguments.event.parse()?,
         buffer_kib: arguments.buffer.parse::<Size>()?.0.div_ceil(1024).clamp(16, 1 << 20),
     };

@@ -117,7 +117,7 @@ impl<'a> Asked<'a> {
             return Err(Failure::input(problem, "the files of one trace, and then the device", ""));
         }
         let load = typed::load(&arguments.load)?;
-        let timeout = verb::time(&arguments.timeout)?;
+        let timeout = verb::time("--timeout", &arguments.timeout)?;
         let (schedulers, set) = under::of_arguments(&arguments.scheduler, &arguments.set)?;
         Ok(Self { arguments, group: groups.remove(0), options, device, load, timeout, schedulers, set })
     }
@@ -161,7 +161,7 @@ impl<'a> Asked<'a> {
     /// The limits of the replay, except those of the device.
     fn fit(&self) -> Result<Fit, Failure> {
         let ReplayArguments { reads_only, folding: FoldArguments { fold }, limit, span, .. } = self.arguments;
-        let until = span.as_deref().map(verb::time).transpose()?;
+        let until = span.as_deref().map(|span| verb::time("--for", span)).transpose()?;
         Ok(Fit { reads_only: *reads_only, fold: *fold, requests: *limit, until, ..Fit::default() })
     }
 

@@ -160,7 +160,9 @@ fn every_verb_has_a_manual_page() {
     assert!(run(folder.path(), &["man", "pages"]).status.success());
     let page = fs::read_to_string(folder.path().join("pages/ioweir-compare.1")).unwrap();
     assert!(page.contains("Replay traces under several schedulers"), "{page}");
-    assert!(folder.path().join("pages/ioweir.1").exists() && folder.path().join("pages/ioweir-ctl-set.1").exists());
+    for page in ["ioweir", "ioweir-ctl-set", "ioweir-reproduce"] {
+        assert!(folder.path().join(format!("pages/{page}.1")).exists(), "{page}");
+    }
 }
 
 #[test]
@@ -184,11 +186,8 @@ fn output_fits_eighty_columns() {
     let verbs = [
         "compare",
         "advise",
-        "scorecard",
-        "qos",
         "simulate",
         "sweep",
-        "explain",
         "record",
         "replay",
         "forecast",
@@ -199,15 +198,17 @@ fn output_fits_eighty_columns() {
         "ctl",
     ];
     let helps = verbs.iter().map(|verb| vec![*verb, "--help"]);
-    let others: [&[&str]; 17] = [
+    let others: [&[&str]; 19] = [
         &[],
         &["plan"],
         &["doc", "wafl"],
         &["--help"],
         &["trace", "cut", "--help"],
+        &["advise", "qos", "--help"],
+        &["advise", "scorecard", "--help"],
         &["demo"],
         &["compare", "trace.csv", "--scheduler", "none,bfq"],
-        &["compare", "trace.csv", "--by", "stream", "--seed", "1,2"],
+        &["compare", "trace.csv", "--by", "stream", "--seeds", "1,2"],
         &["trace", "info", "trace.csv"],
         &["doc"],
         &["doc", "policy"],
@@ -264,6 +265,17 @@ fn guessed_names_end_at_the_right_command() {
         (&["compare", "trace.csv", "--device", "array"], "examples/arrays has files"),
         (&["reproduce"], "PAPER"),
         (&["trace", "convert", "trace.csv"], "for example `ioweir trace convert grep.blktrace grep.parquet`"),
+        // Verbs that have become flags or verbs of others, as they were typed.
+        (&["qos", "hdd", "--p99", "9ms"], "`ioweir advise qos hdd --p99 9ms`"),
+        (&["scorecard", "hdd"], "`ioweir advise scorecard hdd`"),
+        (&["explain", "a b.toml", "--slowest", "web", "--seeds", "7"], "`ioweir simulate 'a b.toml' --seeds 7 --explain web`"),
+        (&["explain", "x.toml", "--request=7"], "`ioweir simulate x.toml --explain 7`"),
+        (&["explain", "x.toml"], "`ioweir simulate x.toml --explain all`"),
+        (&["validate", "trace.csv", "--device", "hdd"], "`ioweir calibrate hdd --validate trace.csv`"),
+        (&["validate", "folder"], "`ioweir calibrate --validate folder`"),
+        (&["compare", "trace.csv", "--seed", "7"], "it is --seeds N,N here"),
+        (&["advise", "trace.csv", "--seeds", "7"], "it is --seed N here"),
+        (&["calibrate", "trace.csv", "--validate", "trace.csv"], "`ioweir calibrate trace.csv -o own.toml` fits one"),
         // A folder stands for the traces in it.
         (&["trace", "info", "folder"], "requests              100\n"),
     ] {
@@ -303,13 +315,13 @@ fn bad_values_say_what_was_expected() {
             &["compare", "trace.csv", "--device", "hdx"],
             &["compare", "trace.csv", "--format", "blktrase"],
             &["compare", "trace.csv", "--reference", "bfg"],
-            &["compare", "trace.csv", "--seed", "1,2,x"],
-            &["compare", "trace.csv", "--seed", "-1"],
+            &["compare", "trace.csv", "--seeds", "1,2,x"],
+            &["compare", "trace.csv", "--seeds", "-1"],
             &["compare", "trace.csv", "--depth", "32.5"],
             &["compare", "trace.csv", "--goal", "p99"],
             &["simulate", "trace.csv"],
             &["simulate", "own.parquet"],
-            &["validate", "."],
+            &["calibrate", "--validate", "."],
             &["compare", "trace.csv", "--export", "report.pdf"],
             &["compare", "missing.csv"],
             &["doc", "polcy"],
@@ -425,7 +437,7 @@ fn folder_is_compared_trace_by_trace() {
 #[test]
 fn devices_depths_and_seeds_are_compared_together() {
     let folder = folder();
-    let axes = ["--device", "hdd,ssd-slc", "--depth", "1,32", "--seed", "1,2,3", "--by", "stream"];
+    let axes = ["--device", "hdd,ssd-slc", "--depth", "1,32", "--seeds", "1,2,3", "--by", "stream"];
     let arguments: Vec<&str> = ["compare", "trace.csv", "--scheduler", "noop,cfq"].into_iter().chain(axes).collect();
     let json: Vec<&str> = arguments.iter().copied().chain(["--json", "-"]).collect();
     let value: serde_json::Value = serde_json::from_slice(&run(folder.path(), &json).stdout).unwrap();
@@ -466,10 +478,10 @@ fn command_in_report_gives_the_report() {
 #[test]
 fn flags_override_the_spec() {
     let folder = folder();
-    fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\nseed = 3\nschedulers = [\"cfq\"]\n").unwrap();
-    let output = run(folder.path(), &["compare", "--spec", "spec.toml", "--seed", "4", "--json", "-"]);
+    fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\nseeds = 3\nschedulers = [\"cfq\"]\n").unwrap();
+    let output = run(folder.path(), &["compare", "--spec", "spec.toml", "--seeds", "4", "--json", "-"]);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&value["meta"]["spec"]["seed"], &value["meta"]["spec"]["schedulers"][0]), (&4.into(), &"cfq".into()));
+    assert_eq!((&value["meta"]["spec"]["seeds"], &value["meta"]["spec"]["schedulers"][0]), (&4.into(), &"cfq".into()));
 }
 
 #[test]
@@ -762,7 +774,7 @@ fn experiment_reads_as_drawn_with_misses() {
         folder.path(),
         &[
             &["simulate", "two.toml"],
-            &["simulate", "two.toml", "--scheduler", "reward", "--seed", "1,2,3"],
+            &["simulate", "two.toml", "--scheduler", "reward", "--seeds", "1,2,3"],
             &["show", "two.toml"],
         ],
     ));
@@ -774,11 +786,11 @@ fn a_request_is_explained_in_words() {
     insta::assert_snapshot!(transcripts(
         folder.path(),
         &[
-            &["explain", "two.toml", "--slowest", "quick"],
-            &["explain", "two.toml", "--slowest", "quick", "--scheduler", "reward"],
-            &["explain", "two.toml", "--request", "3", "--scheduler", "cfq"],
-            &["explain", "two.toml", "--request", "100000000"],
-            &["explain", "two.toml", "--slowest", "quik"],
+            &["simulate", "two.toml", "--explain", "quick"],
+            &["simulate", "two.toml", "--explain", "quick", "--scheduler", "reward"],
+            &["simulate", "two.toml", "--explain", "3", "--scheduler", "cfq"],
+            &["simulate", "two.toml", "--explain", "100000000"],
+            &["simulate", "two.toml", "--explain", "quik"],
         ],
     ));
 }

@@ -87,9 +87,9 @@ keys! {
         /// one with it, flash and arrays
         depths as "depth": OneOrMore<Depth> = (Depth::Device.into())
             => Flag::new("depth", "N,...", FlagForm::Numbers).under(QUEUE),
-        /// random seed, which sets the phase of the platters at the start; with several, each replays a block bootstrap of the
+        /// random seeds, each of which sets the phase of the platters at the start; with several, each replays a block bootstrap of the
         /// trace, and reports give 95 % intervals
-        seeds as "seed": OneOrMore<u64> = (0.into()) => Flag::new("seed", "N,...", FlagForm::Numbers).under(QUEUE).always_shown(),
+        seeds: OneOrMore<u64> = (0.into()) => Flag::new("seeds", "N,...", FlagForm::Numbers).under(QUEUE).always_shown(),
         /// figure that decides which scheduler is best: completion, mean (latency), read-p99 (99 % quantile of the latency of
         /// reads), or busy (working time of the device)
         goal: Goal = (Goal::Completion) => Flag::new("goal", "GOAL", FlagForm::Text).under(spec::OUTPUT),

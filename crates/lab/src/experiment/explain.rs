@@ -31,6 +31,18 @@ pub enum Which {
     SlowestOfAll,
 }
 
+impl Which {
+    /// The request that is meant by its number, by the name of a class, or by `all`.
+    #[must_use]
+    pub fn named(text: &str) -> Self {
+        match text.parse() {
+            Ok(number) => Self::Request(number),
+            Err(_) if text == "all" => Self::SlowestOfAll,
+            Err(_) => Self::Slowest(text.to_owned()),
+        }
+    }
+}
+
 /// The story of one request of an experiment, in words: under its first scheduler, with its first seed.
 ///
 /// # Errors

@@ -60,7 +60,7 @@ impl Overrides {
         }
         if !self.seeds.is_empty() {
             let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
-            words.push(format!("--seed {}", seeds.join(",")));
+            words.push(format!("--seeds {}", seeds.join(",")));
         }
         words.extend(self.goal.map(|goal| format!("--goal {goal}")));
         words.extend(self.of.as_ref().map(|of| format!("--of {}", quoted(of))));

@@ -59,7 +59,7 @@ impl Kind {
     /// Keys that are lists in the base: runs of one point take each of their values.
     fn lists(self) -> &'static [&'static str] {
         match self {
-            Self::Comparison => &["traces", "device", "schedulers", "loads", "depth", "seed"],
+            Self::Comparison => &["traces", "device", "schedulers", "loads", "depth", "seeds"],
             Self::Experiment => &["schedulers", "seeds"],
         }
     }

@@ -93,7 +93,7 @@ fn parts_of_other_processes_are_byte_equal() {
     let (folder, trace) = with_trace(0);
     let comparison = format!("[comparison]\ntraces = [\"{trace}\"]\nschedulers = [\"noop\", \"clook\"]\n");
     for text in
-        [format!("{EXPERIMENT}{AXES}"), format!("{comparison}[sweep]\nseed = [1, 2]\nqueue_requests = [8, 9]\n")]
+        [format!("{EXPERIMENT}{AXES}"), format!("{comparison}[sweep]\nseeds = [1, 2]\nqueue_requests = [8, 9]\n")]
     {
         let plan = plan(&text);
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -271,7 +271,7 @@ fn cell_name_covers_all_dependencies() {
     assert_eq!(name(&text), first);
     assert_eq!(name(&format!("{text}goal = \"busy\"\n")), first, "the goal changes no run");
     for (old, new) in
-        [("noop", "clook"), ("64", "65"), ("queue", "device = \"ssd-970pro\"\nqueue"), ("queue", "seed = 7\nqueue")]
+        [("noop", "clook"), ("64", "65"), ("queue", "device = \"ssd-970pro\"\nqueue"), ("queue", "seeds = 7\nqueue")]
     {
         assert_ne!(name(&text.replace(old, new)), first, "{new}");
     }
@@ -287,12 +287,12 @@ fn sweep_over_seeds_replays_comparisons_samples() {
     let (folder, trace) = with_trace(0);
     let base = format!("[comparison]\ntraces = [\"{trace}\"]\nschedulers = [\"noop\"]\n");
     let runs = folder.path().join("runs");
-    run(&runs, &plan(&format!("{base}[sweep]\nseed = {{ from = 1, to = 3, step = 1 }}\n")), "1/1", 1);
+    run(&runs, &plan(&format!("{base}[sweep]\nseeds = {{ from = 1, to = 3, step = 1 }}\n")), "1/1", 1);
     let table = Folder::open(&runs).unwrap().merge(false).unwrap().table;
     let column = |name: &str| table.columns.iter().position(|column| column.name == name).unwrap();
     let comparison = crate::compare::Comparison::parse(
         "c",
-        &format!("traces = [\"{trace}\"]\nschedulers = [\"noop\"]\nseed = [1, 2, 3]\n"),
+        &format!("traces = [\"{trace}\"]\nschedulers = [\"noop\"]\nseeds = [1, 2, 3]\n"),
     )
     .unwrap();
     let report = crate::compare::run(&comparison, &origin(), &Silent).unwrap();

@@ -126,7 +126,7 @@ fn json(report: &Report) -> String {
 #[test]
 fn several_seeds_give_an_interval() {
     let trace = trace("hadoop/hdd-emul/grep.insert.csv.zst");
-    let text = format!("traces = [\"{trace}\", \"mix:grep\"]\nschedulers = [\"noop\"]\nseed = [1, 2, 3]\n");
+    let text = format!("traces = [\"{trace}\", \"mix:grep\"]\nschedulers = [\"noop\"]\nseeds = [1, 2, 3]\n");
     let report = several(&text);
     let json = json(&report);
     assert_eq!(json, self::json(&several(&text)));

@@ -12,7 +12,7 @@ fn command_says_differences_and_reads_back() {
     assert_eq!(
         comparison.unwrap().command(),
         "ioweir compare 'my trace' ./-x --device hdd --scheduler noop,bid-hdd:wait=2ms --load recorded --no-merge \
-         --depth 1,4 --seed 0"
+         --depth 1,4 --seeds 0"
     );
     let overrides = Overrides {
         schedulers: vec!["wfq".into(), "noop".into()],
@@ -23,7 +23,7 @@ fn command_says_differences_and_reads_back() {
     };
     assert_eq!(
         overrides.command("a b.toml"),
-        "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream --fold"
+        "ioweir simulate 'a b.toml' --scheduler wfq,noop --seeds 3,4 --by stream --fold"
     );
 }
 
@@ -58,7 +58,7 @@ fn error_in_list_is_at_its_value() {
     for (line, expected) in [
         ("depth = [1, 0]", "c.toml:1:9: 0 is no depth"),
         ("depth = \"many\"", "c.toml:1:9: many is no depth"),
-        ("seed = -1", "c.toml:1:8: invalid value: integer `-1`"),
+        ("seeds = -1", "c.toml:1:9: invalid value: integer `-1`"),
     ] {
         let error = error(line);
         assert!(error.starts_with(expected), "{line}: {error}");

@@ -66,7 +66,7 @@ pub(super) fn document(
             "agreement": serde_json::to_value(agreement(scores, &of.scores))?,
         });
     }
-    let mut document = Document::new("ioweir scorecard", format!("Isolation on {}", spec.device), &data)?;
+    let mut document = Document::new("ioweir advise scorecard", format!("Isolation on {}", spec.device), &data)?;
     document.headline = advice.text.clone();
     let care = advice.judgement.text();
     if advice.judgement.recommends() && !care.is_empty() {

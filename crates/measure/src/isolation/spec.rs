@@ -21,14 +21,14 @@ use ioweir_lab::spec::{self, OUTPUT};
 const SCORED: &str = "What is scored";
 
 keys! {
-    /// Everything that determines a scorecard: the same value gives the same bytes. `ioweir scorecard` builds it from its flags and from
+    /// Everything that determines a scorecard: the same value gives the same bytes. `ioweir advise scorecard` builds it from its flags and from
     /// `--spec FILE`, and `ioweir show` prints it with every default.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ScorecardSpec {
         /// device that tenants share: a preset (`ioweir doc device` lists them) or a TOML file
         device: String = (String::new()),
         /// schedulers, parameters after colons; io-cost without coefficients has those of the device, as `ioweir calibrate` prints them,
-        /// and without qos what a search like that of `ioweir qos` finds for it
+        /// and without qos what a search like that of `ioweir advise qos` finds for it
         schedulers: Vec<SchedulerChoice> = (named(&["mq-deadline", "bfq", "bfq-groups", "io-max", "io-latency", "io-cost", "sfq", "mclock"]))
             => Flag::new("scheduler", "NAME[:PARAMETER=VALUE...],...", FlagForm::Texts).under(SCORED),
         /// requests that the device holds at once; `device` is 1 for a disk without command queueing, 32 for one with it, flash and
@@ -41,7 +41,7 @@ keys! {
         /// measurements of the same tests on a server, shown beside the simulated figures; experiments/serve/scorecard writes them
         measured: Option<String> = absent => Flag::new("measured", "FILE", FlagForm::Text).under(SCORED),
         /// random seeds; figures are means over them, with 95 % intervals
-        seeds: Vec<u64> = (vec![1, 2, 3]) => Flag::new("seed", "N,...", FlagForm::Numbers).under(OUTPUT),
+        seeds: Vec<u64> = (vec![1, 2, 3]) => Flag::new("seeds", "N,...", FlagForm::Numbers).under(OUTPUT),
     }
 }
 
@@ -70,7 +70,7 @@ impl ScorecardSpec {
     /// The command that makes the scorecard again.
     #[must_use]
     pub fn command(&self) -> String {
-        spec::command("scorecard", std::slice::from_ref(&self.device), self)
+        spec::command("advise scorecard", std::slice::from_ref(&self.device), self)
     }
 
     /// Runs every test, and makes the scorecard. It depends only on the spec, the origin and the device file.

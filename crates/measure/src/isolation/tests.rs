@@ -106,10 +106,10 @@ fn same_scorecard_gives_same_bytes() {
     let origin = Origin { version: "0".into(), commit: "c".into(), command: spec.command() };
     let [one, other] = [(); 2].map(|()| spec.run(&origin, &Silent).unwrap().to_terminal(false));
     assert_eq!(one, other);
-    assert!(one.contains("searched for a p99 of ") && one.contains("Again: `ioweir qos "), "{one}");
+    assert!(one.contains("searched for a p99 of ") && one.contains("Again: `ioweir advise qos "), "{one}");
     let set = ScorecardSpec { schedulers: vec!["io-cost:max=80".parse().expect("a scheduler")], ..spec };
     let set = set.run(&origin, &Silent).unwrap().to_terminal(false);
-    assert!(!set.contains("Again: `ioweir qos "), "{set}");
+    assert!(!set.contains("Again: `ioweir advise qos "), "{set}");
     // Without coefficients of its own, io-cost has those of the device.
     assert!(one.contains("io-cost:") && one.contains("rrandiops="), "{one}");
 }

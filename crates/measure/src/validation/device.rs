@@ -158,7 +158,7 @@ impl DeviceValidation {
             remarks: &self.remarks,
         };
         let title = format!("{} beside {}", self.device, self.trace);
-        let mut document = Document::new("ioweir validate", title, &data)?;
+        let mut document = Document::new("ioweir calibrate --validate", title, &data)?;
         document.headline = self.headline(demerit_nanos, measured.mean_nanos);
         document.records = records_of(classes.iter(), &["name", "requests"]);
         let load = match self.load {

@@ -73,8 +73,8 @@ pub(super) fn bench_remark(preset: &str, files: &[PathBuf]) -> Option<String> {
     };
     let rate = DRIVES.iter().find(is_of)?.bench_rate?;
     Some(format!(
-        "These requests were measured over a test bench's bus of {rate}. {preset} has the interface of its drive here; `ioweir validate \
-         FOLDER` puts the bus in its place."
+        "These requests were measured over a test bench's bus of {rate}. {preset} has the interface of its drive here; `ioweir \
+         calibrate --validate FOLDER` puts the bus in its place."
     ))
 }
 

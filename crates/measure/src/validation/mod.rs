@@ -18,7 +18,7 @@ use ioweir_lab::document::{Cell, Column, Document, DocumentError, Format, Table,
 /// # Errors
 /// [`DocumentError`], which is a defect of the program.
 pub fn document(report: &DriveReport) -> Result<Document, DocumentError> {
-    let mut document = Document::new("ioweir validate", "Device presets against their drives", report)?;
+    let mut document = Document::new("ioweir calibrate --validate", "Device presets against their drives", report)?;
     let passing = report.rows.iter().filter(|row| row.passes).count();
     document.headline = match report.rows.len() {
         0 => "No measured drive is at hand.".into(),

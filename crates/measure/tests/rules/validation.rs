@@ -127,7 +127,7 @@ fn absent_drive_is_named_present_has_row() {
 }
 
 fn validate(device: &str, trace: &Path, reference: Option<&str>) -> DeviceValidation {
-    let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir validate".into() };
+    let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir calibrate --validate".into() };
     let reference = reference.map(|time| time.parse().unwrap());
     let files = [trace.to_path_buf()];
     DeviceValidation::run(device, &files, &ReadOptions::default(), (None, false), reference, &origin).unwrap()
@@ -158,7 +158,7 @@ fn slower_measuring_bus_is_reported() {
     let text = |preset: &str, name: &str| {
         let trace = folder.path().join(name);
         std::fs::write(&trace, "R Hit 100 8 9000.0 1000.0\nR Hit 108 8 900.0 1000.0\n").unwrap();
-        let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir validate".into() };
+        let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir calibrate --validate".into() };
         let result =
             DeviceValidation::run(preset, &[trace], &ReadOptions::default(), (None, false), None, &origin).unwrap();
         result.document().unwrap().to_terminal(false)
@@ -178,7 +178,7 @@ fn trace_without_latencies_is_an_error() {
     let error = MeasuredTrace::of_file(&trace).unwrap_err().to_string();
     assert!(error.contains("no request has a latency"), "{error}");
     std::fs::write(&trace, "0.0,9000,1,4096,9000000,0.0,4096\n").unwrap();
-    let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir validate".into() };
+    let origin = Origin { version: "1".into(), commit: "c".into(), command: "ioweir calibrate --validate".into() };
     let run = |folds| {
         let files = [trace.clone()];
         DeviceValidation::run("tiny", &files, &ReadOptions::default(), (None, folds), None, &origin)

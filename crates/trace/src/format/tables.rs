@@ -228,7 +228,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         window_records: 0,
         notes: "The first request is at time zero. Each request was sent a think time after the one before was done: arrivals \
-            follow the disk, so replay them in a closed loop, or as `ioweir validate` does.",
+            follow the disk, so replay them in a closed loop, or as `ioweir calibrate --validate` does.",
         ..Table::BLANKS
     },
     Table {

@@ -62,7 +62,7 @@ pub(crate) fn report_of(requests: u64, points: u64) -> Report {
             device_toml: "name = \"hdd\"\ncapacity = \"500 GiB\"\n".into(),
             devices: Vec::new(),
             fast_device_toml: None,
-            command: "ioweir compare grep.blktrace.0 --scheduler noop,cfq:quantum=2,bid-hdd --seed 7".into(),
+            command: "ioweir compare grep.blktrace.0 --scheduler noop,cfq:quantum=2,bid-hdd --seeds 7".into(),
         },
         outcomes: CHARACTERS.iter().map(|character| outcome(character, requests, points)).collect(),
         accounts: Vec::new(),

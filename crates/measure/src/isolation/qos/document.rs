@@ -49,7 +49,7 @@ pub(super) fn document(
         "other_loads": serde_json::to_value(&found.others)?,
         "kept_aside": { "setting": serde_json::to_value(found.aside)?, "uncontrolled": serde_json::to_value(found.aside_uncontrolled)? },
     });
-    let mut document = Document::new("ioweir qos", format!("io.cost.qos for {}", spec.device), &data)?;
+    let mut document = Document::new("ioweir advise qos", format!("io.cost.qos for {}", spec.device), &data)?;
     document.headline = headline(spec, found, &judgement, is_recommended);
     let care = judgement.text();
     if judgement.recommends() && !care.is_empty() {
@@ -163,7 +163,7 @@ fn lines(spec: &QosSpec, found: &Found) -> Vec<(String, String)> {
         (
             "try it before, as a scheduler",
             format!(
-                "ioweir scorecard {} --scheduler {}",
+                "ioweir advise scorecard {} --scheduler {}",
                 quoted(&spec.device),
                 quoted(&setting.scheduler(&found.model).to_string())
             ),

@@ -39,7 +39,7 @@ pub(super) struct Searched {
 const SEARCHED: &str = "What is searched";
 
 keys! {
-    /// Everything that determines a search of `io.cost.qos`: the same value gives the same bytes. `ioweir qos` builds it from its flags
+    /// Everything that determines a search of `io.cost.qos`: the same value gives the same bytes. `ioweir advise qos` builds it from its flags
     /// and from `--spec FILE`, and `ioweir show` prints it with every default.
     #[derive(Clone, Debug, PartialEq)]
     pub struct QosSpec {
@@ -59,7 +59,7 @@ keys! {
         /// how long each run is measured; if absent, as long as the device needs for 200,000 requests, but 2s to 2min
         span: Option<Duration> = absent => Flag::new("for", "SPAN", FlagForm::Text).under(SEARCHED),
         /// random seeds of the search; the judgement takes as many others
-        seeds: Vec<u64> = (vec![1, 2, 3]) => Flag::new("seed", "N,...", FlagForm::Numbers).under(OUTPUT),
+        seeds: Vec<u64> = (vec![1, 2, 3]) => Flag::new("seeds", "N,...", FlagForm::Numbers).under(OUTPUT),
     }
 }
 
@@ -88,7 +88,7 @@ impl QosSpec {
     /// The command that searches again.
     #[must_use]
     pub fn command(&self) -> String {
-        spec::command("qos", std::slice::from_ref(&self.device), self)
+        spec::command("advise qos", std::slice::from_ref(&self.device), self)
     }
 
     /// Searches, judges, and makes the document. It depends only on the spec, the origin and the device file.
