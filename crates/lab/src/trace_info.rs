@@ -1,5 +1,6 @@
 //! The figures of traces as a document.
 
+use ioweir_config::date::format_moment;
 use ioweir_config::format_decimals;
 use ioweir_trace::{Info, Sizes, Times};
 use serde::Serialize;
@@ -72,7 +73,9 @@ fn facts(info: &Info) -> Vec<(String, String)> {
         ("sequential in stream", share(info.sequential_in_stream_ratio, info.read_sequential_in_stream_ratio)),
     ];
     if let Some(epoch) = &info.epoch_unix_nanos {
-        facts.push(("first request", format!("{epoch} ns since 1970-01-01 UTC")));
+        let moment = epoch.parse::<i128>().ok().and_then(|nanos| i64::try_from(nanos.div_euclid(1_000_000_000)).ok());
+        let date = moment.map_or_else(String::new, |seconds| format!("{} UTC, ", format_moment(seconds)));
+        facts.push(("first request", format!("{date}{epoch} ns since 1970-01-01 UTC")));
     }
     if let Some(latencies) = latencies(info) {
         facts.push(("latencies", latencies));

@@ -109,7 +109,7 @@ pub(super) fn overall(sections: &[Section<'_>]) -> String {
     let says = says(sections);
     match (sections.len(), refused) {
         (_, 0) => says,
-        (1, _) => format!("No recommendation: the model is not that of the trace's device. On the model, {says}"),
+        (1, _) => format!("No recommendation: the model is not that of the trace's device. On the model: {says}"),
         (all, _) => {
             format!("No recommendation in {refused} of {all}: the model is not that of the trace's device. {says}")
         }
