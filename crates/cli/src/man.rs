@@ -12,5 +12,9 @@ pub(crate) fn act(arguments: &ManArguments) -> Result<(), Failure> {
     let name = arguments.folder.display().to_string();
     let failed = |error: std::io::Error| Failure::unwritable(&name, &error);
     fs::create_dir_all(&arguments.folder).map_err(failed)?;
-    clap_mangen::generate_to(Arguments::command().disable_help_subcommand(true).mut_subcommands(|verb| verb.hide(false)), &arguments.folder).map_err(failed)
+    clap_mangen::generate_to(
+        Arguments::command().disable_help_subcommand(true).mut_subcommands(|verb| verb.hide(false)),
+        &arguments.folder,
+    )
+    .map_err(failed)
 }

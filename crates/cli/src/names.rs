@@ -119,7 +119,9 @@ fn moved(verb: &str, arguments: &[OsString]) -> Option<String> {
             let is_name = |word: &&&str| !word.starts_with('-') && Some(**word) != device;
             let (name, others) = (words.iter().find(is_name), words.iter().filter(is_name).count());
             match (device, name) {
-                (Some(device), Some(trace)) if others == 1 => Some(command("calibrate", &[device, "--validate", trace])),
+                (Some(device), Some(trace)) if others == 1 => {
+                    Some(command("calibrate", &[device, "--validate", trace]))
+                }
                 (Some(device), _) => Some(command("calibrate", &[device, "--validate", "TRACE"])),
                 (None, Some(folder)) if std::path::Path::new(folder).is_dir() => {
                     Some(command("calibrate", &["--validate", folder]))

@@ -107,7 +107,10 @@ fn in_flag(kind: AmountKind, text: &str) -> Option<u64> {
             else {
                 return None;
             };
-            assert_eq!(trace::time("--horizon", text).ok(), forecast::resolve(&arguments).ok().map(|spec| spec.horizon.nanos()));
+            assert_eq!(
+                trace::time("--horizon", text).ok(),
+                forecast::resolve(&arguments).ok().map(|spec| spec.horizon.nanos())
+            );
             trace::time("--horizon", text).ok().map(|span| span.0)
         }
         AmountKind::Rate | AmountKind::ByteRate => None,

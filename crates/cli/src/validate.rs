@@ -61,7 +61,7 @@ fn one_device(device: &str, arguments: &CalibrateArguments) -> Result<(), Failur
             format!("{}: no model of a device", shown(device)),
             "a preset or a device file (TOML) to compare with the trace",
             &format!(
-                "`ioweir calibrate {} -o own.toml` fits one, `ioweir calibrate own.toml --validate {}` judges it",
+                "`ioweir calibrate {} --kind disk -o own.toml` (or flash) fits one, `ioweir calibrate own.toml --validate {}` judges it",
                 quoted(&shown(device)),
                 quoted(&shown(&arguments.validate.join(" ")))
             ),

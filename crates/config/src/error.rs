@@ -232,7 +232,8 @@ fn value_at(text: &str, offset: usize) -> Option<(String, &str)> {
                 DeValue::Array(items) => items.iter().find_map(|item| within(step_into(item)?, text, offset)),
                 _ => None,
             };
-            let own = || value.span().contains(&offset).then(|| Some((key.get_ref().to_string(), text.get(value.span())?)));
+            let own =
+                || value.span().contains(&offset).then(|| Some((key.get_ref().to_string(), text.get(value.span())?)));
             inner.or_else(|| own().flatten())
         })
     }

@@ -9,9 +9,13 @@ use super::{FoldArguments, OutputArguments, QosArguments, ReadingArguments, Scor
 use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = "Examples:\n  ioweir advise seen.parquet --device own.toml --recorded-under mq-deadline\n  \
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:\n  ioweir advise seen.parquet --device own.toml --recorded-under mq-deadline\n  \
 ioweir advise web.csv.gz --device ssd-970pro --goal read-p99 --quick\n  ioweir advise hdd --bound read-p99=50ms\n  ioweir advise qos own.toml --p99 2ms\n\nA device alone \
-is advised for generated traffic. What is advised is printed as commands; nothing is set.")]
+is advised for generated traffic. What is advised is printed as commands; nothing is set."
+)]
 pub(crate) struct AdviseArguments {
     #[command(subcommand)]
     pub(crate) verb: Option<AdviseVerb>,

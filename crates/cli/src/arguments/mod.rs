@@ -33,9 +33,7 @@ pub(crate) use crate::left_out::LeftOut as ReproduceArguments;
 #[cfg(not(feature = "plan"))]
 pub(crate) use crate::left_out::{LeftOut as ForecastArguments, LeftOut as PlanArguments};
 #[cfg(not(feature = "advise"))]
-pub(crate) use crate::left_out::{
-    LeftOut as AdviseArguments, LeftOut as CalibrateArguments,
-};
+pub(crate) use crate::left_out::{LeftOut as AdviseArguments, LeftOut as CalibrateArguments};
 #[cfg(feature = "advise")]
 pub(crate) use advise::{AdviseArguments, AdviseVerb};
 #[cfg(feature = "plan")]

@@ -268,20 +268,81 @@ fn guessed_names_end_at_the_right_command() {
         // Verbs that have become flags or verbs of others, as they were typed.
         (&["qos", "hdd", "--p99", "9ms"], "`ioweir advise qos hdd --p99 9ms`"),
         (&["scorecard", "hdd"], "`ioweir advise scorecard hdd`"),
-        (&["explain", "a b.toml", "--slowest", "web", "--seeds", "7"], "`ioweir simulate 'a b.toml' --seeds 7 --explain web`"),
+        (
+            &["explain", "a b.toml", "--slowest", "web", "--seeds", "7"],
+            "`ioweir simulate 'a b.toml' --seeds 7 --explain web`",
+        ),
         (&["explain", "x.toml", "--request=7"], "`ioweir simulate x.toml --explain 7`"),
         (&["explain", "x.toml"], "`ioweir simulate x.toml --explain all`"),
         (&["validate", "trace.csv", "--device", "hdd"], "`ioweir calibrate hdd --validate trace.csv`"),
         (&["validate", "folder"], "`ioweir calibrate --validate folder`"),
         (&["compare", "trace.csv", "--seed", "7"], "it is --seeds N,N here"),
         (&["advise", "trace.csv", "--seeds", "7"], "it is --seed N here"),
-        (&["calibrate", "trace.csv", "--validate", "trace.csv"], "`ioweir calibrate trace.csv -o own.toml` fits one"),
+        (
+            &["calibrate", "trace.csv", "--validate", "trace.csv"],
+            "`ioweir calibrate trace.csv --kind disk -o own.toml` (or flash) fits one",
+        ),
         // A folder stands for the traces in it.
         (&["trace", "info", "folder"], "requests              100\n"),
     ] {
         let output = run(folder.path(), arguments);
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(text.contains(said), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn errors_name_the_place_and_a_way_on() {
+    let folder = folder();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let device = |keys: &str| format!("[[device]]\nname = \"d\"\n{keys}scheduler = \"sfq\"\n");
+    write("one.toml", &(device("backend = \"null\"\nsize = \"1MiB\"\n") + "[export]\nname = \"a\"\ndevice = \"d\"\n"));
+    write("size.toml", &device("backend = \"memory\"\n"));
+    write("colon.toml", &device("backend = \"file:disk.img\"\n"));
+    write(
+        "classes.toml",
+        "duration = \"1s\"\nseeds = 1\nschedulers = [\"fifo\"]\ndevice = \"tiny\"\n[[class]]\nname = \"a\"\nbacklog = 1\n",
+    );
+    write(
+        "of.toml",
+        "duration = \"1s\"\nschedulers = [\"fifo\"]\ndevice = \"tiny\"\n[[class]]\nname = \"a\"\nbacklog = 1\n",
+    );
+    for (arguments, said) in [
+        (
+            &["serve", "one.toml", "--check"][..],
+            "one.toml:6:1: export: invalid type: one table, expected a list of tables",
+        ),
+        (&["serve", "one.toml", "--check"], "hint: begin each with [[export]]"),
+        (&["serve", "size.toml", "--check"], "hint: add size = \"1GiB\" below [[device]]"),
+        (&["serve", "colon.toml", "--check"], "hint: backend = \"file\", with keys of its own beside it: path"),
+        (
+            &["simulate", "classes.toml"],
+            "classes.toml:2:9: seeds: invalid type: integer `1`, expected a list in brackets",
+        ),
+        (&["simulate", "classes.toml"], "hint: seeds = [1]"),
+        (&["simulate", "class.toml"], "hint: did you mean classes.toml?"),
+        (
+            &["simulate", "of.toml", "--of", "a"],
+            "hint: on the command line: --goal read-p99 or --goal mean beside --of",
+        ),
+        (&["forecast", "vdi:1", "--horizon", "3"], "--horizon: duration `3` has no unit"),
+        (&["advise", "qos", "hdd", "--p99", "5"], "--p99: duration `5` has no unit"),
+        (&["advise", "hdd", "--bound", "p99"], "bound `p99` has no time"),
+        (&["compare", "trace.csv", "--scheduler", "sfq+"], "hint: such as sfq+mq-deadline"),
+        (&["compare", "trace.csv", "--goal", "p99"], "hint: did you mean `read-p99`?"),
+        (&["compare", "trace.csv", "--fast-device", "nope"], "hint: `ioweir doc device` says what the presets are"),
+        (&["trace", "generate", "grep", "t.csv", "--requests", "many"], "`many` is no whole number, or too large"),
+        (&["trace", "generate", "grep", "t.csv", "--requests", "0"], "0 is not in 1.."),
+        (&["ctl", "size.toml", "blah"], "expected: one of state, clients, kick"),
+        (&["top", "nowhere"], "expected: the spec of a running server, or its control socket"),
+        (&["replay", "trace.csv", "nowhere"], "hint: `lsblk` lists the block devices of this machine"),
+        (&["calibrate", "trace.csv", "--kind", "disk"], "hint: `ioweir record DEVICE -o seen.parquet` records one"),
+        // A preset has a kind.
+        (&["calibrate", "trace.csv", "--preset", "hdd-15k"], "trace.csv: no request has a latency"),
+    ] {
+        let output = run(folder.path(), arguments);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains(said) && output.status.code() == Some(2), "{arguments:?}: {text}");
     }
 }
 
@@ -478,7 +539,8 @@ fn command_in_report_gives_the_report() {
 #[test]
 fn flags_override_the_spec() {
     let folder = folder();
-    fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\nseeds = 3\nschedulers = [\"cfq\"]\n").unwrap();
+    fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\nseeds = 3\nschedulers = [\"cfq\"]\n")
+        .unwrap();
     let output = run(folder.path(), &["compare", "--spec", "spec.toml", "--seeds", "4", "--json", "-"]);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&value["meta"]["spec"]["seeds"], &value["meta"]["spec"]["schedulers"][0]), (&4.into(), &"cfq".into()));

@@ -449,7 +449,11 @@ fn what_is_wrong_is_named_with_its_place() {
     for (from, to, expected) in [
         ("depth = 4", "depht = 4", "test.toml:4:1: unknown field `depht`"),
         ("depth = 4", "depth = 0", "test.toml:4:9: depth: is 0\n  expected: 1 to 4096"),
-        ("duration = \"3s\"", "duration = 3", "test.toml:1:12: invalid type: integer `3`, expected text with a unit"),
+        (
+            "duration = \"3s\"",
+            "duration = 3",
+            "test.toml:1:12: duration: invalid type: integer `3`, expected text with a unit",
+        ),
         ("\"wfq\"", "\"wfk\"", "unknown scheduler `wfk`"),
         ("\"wfq\"", "\"wfq:clients=0\"", "wfq: clients: 0 is out of range"),
         ("backlog = 4", "backlog = 4\npriority = \"idle:3\"", "`idle:3` is no I/O priority"),

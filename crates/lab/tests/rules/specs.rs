@@ -58,7 +58,8 @@ fn error_in_list_is_at_its_value() {
     for (line, expected) in [
         ("depth = [1, 0]", "c.toml:1:9: 0 is no depth"),
         ("depth = \"many\"", "c.toml:1:9: many is no depth"),
-        ("seeds = -1", "c.toml:1:9: invalid value: integer `-1`"),
+        ("seed = 1", "c.toml:1:1: unknown field `seed`: did you mean `seeds`?"),
+        ("seeds = -1", "c.toml:1:9: seeds: invalid value: integer `-1`"),
     ] {
         let error = error(line);
         assert!(error.starts_with(expected), "{line}: {error}");

@@ -204,8 +204,9 @@ impl FromStr for Bound {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = "GOAL=TIME, such as read-p99=20ms";
-        let (goal, most) =
-            text.split_once('=').ok_or_else(|| format!("bound `{}` has no time\n  expected: {expected}", shown(text)))?;
+        let (goal, most) = text
+            .split_once('=')
+            .ok_or_else(|| format!("bound `{}` has no time\n  expected: {expected}", shown(text)))?;
         let goal = goal.parse::<Goal>().map_err(|error| error.to_string())?;
         let most = most.parse::<Duration>().map_err(|error| format!("bound: {error}"))?;
         match most.nanos().0 {

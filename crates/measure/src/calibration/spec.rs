@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ioweir_config::Size;
-use ioweir_device::{DeviceSpec, SpindleSpeed};
 use ioweir_device::fit::{Effort, start};
+use ioweir_device::{DeviceSpec, SpindleSpeed};
 use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Serialize};
 

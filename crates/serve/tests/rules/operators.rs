@@ -391,7 +391,7 @@ fn bad_modes_and_groups_are_reported_by_key() {
     }
     let error = refused("socket_mode = 660", &listen);
     assert!(
-        error.starts_with("spec.toml:3:15: invalid type: integer `660`, expected text such as \"0660\""),
+        error.starts_with("spec.toml:3:15: socket_mode: invalid type: integer `660`, expected text such as \"0660\""),
         "{error}"
     );
     for key in ["socket_mode = \"0660\"", "socket_group = \"0\""] {

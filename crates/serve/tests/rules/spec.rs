@@ -160,7 +160,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "weight = 100",
             "limit_bytes_per_second = 10",
-            "s.toml:11:26: invalid type: integer `10`, expected text with a unit",
+            "s.toml:11:26: limit_bytes_per_second: invalid type: integer `10`, expected text with a unit",
         ),
         (
             "weight = 100",
