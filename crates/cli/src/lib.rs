@@ -40,6 +40,8 @@ mod names;
 mod output;
 #[cfg(feature = "plan")]
 mod plan;
+#[cfg(all(test, feature = "govern", feature = "reproduce", feature = "serve"))]
+mod python;
 #[cfg(feature = "advise")]
 mod qos;
 #[cfg(all(feature = "plan", feature = "reproduce"))]

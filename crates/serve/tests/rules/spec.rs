@@ -155,7 +155,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "weight = 100",
             "weight = -1",
-            "s.toml:11:10: invalid value: integer `-1`, expected a whole number without quotes",
+            "s.toml:11:10: weight: invalid value: integer `-1`, expected a whole number without quotes",
         ),
         (
             "weight = 100",
@@ -165,7 +165,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "weight = 100",
             "limit_bytes_per_second = \"10\"",
-            "s.toml:11:26: invalid value: string \"10\", expected text with a unit",
+            "s.toml:11:26: limit_bytes_per_second: invalid value: string \"10\", expected text with a unit",
         ),
         (
             "weight = 100",

@@ -587,7 +587,7 @@ fn reloaded_specs_apply_as_a_whole_or_not() {
     };
     let name = file.to_str().unwrap();
     for (from, to, beginning) in [
-        ("weight = 300", "weight = -3", format!("{name}:24:10: invalid value: integer `-3`")),
+        ("weight = 300", "weight = -3", format!("{name}:24:10: weight: invalid value: integer `-3`")),
         ("\"reward+", "\"rewart+", format!("{name}:12:13: unknown scheduler `rewart`")),
         (
             "\"reward+",

@@ -69,7 +69,7 @@ fn table_with_too_few_rows_is_reported() {
     assert_eq!(
         told("time,value\n1699920000,5\n"),
         "rates.csv: holds one row: the step between rows is not known\n  expected: at least two rows, or the length of a \
-         bin"
+         bin\n\nhint: --bin 1h, or bin = \"1h\" in a spec, gives the length"
     );
     assert_eq!(
         told("time,value\n0,nan\n600,nan\n"),
