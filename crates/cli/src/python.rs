@@ -94,8 +94,8 @@ fn wrapped(text: &str, first: &str, indent: &str) -> String {
     out + line.trim_end() + "\n"
 }
 
-/// The function of a verb.
-fn function(name: &str, verb: &[&str], switches: &[&str], about: &str, command: &Command) -> String {
+/// The arguments of a verb that are parameters of its function.
+fn own<'a>(command: &'a Command, verb: &[&str], switches: &[&str]) -> Vec<&'a Arg> {
     let of_switches =
         || switches.iter().filter_map(|id| command.get_arguments().find(|arg| arg.get_long() == Some(id)));
     let conflicts = of_switches().flat_map(|switch| {
@@ -111,13 +111,13 @@ fn function(name: &str, verb: &[&str], switches: &[&str], about: &str, command: 
             && !switches.contains(&long)
             && !(LEFT_OUT.contains(&long) && !(long == "write" && verb == ["replay"]))
     };
-    let (places, flags): (Vec<&Arg>, Vec<&Arg>) =
-        command.get_arguments().filter(is_own).partition(|arg| arg.is_positional());
-    let (needed, others): (Vec<&Arg>, Vec<&Arg>) = flags.into_iter().partition(|arg| arg.is_required_set());
-    let is_json = command.get_arguments().any(|arg| arg.get_long() == Some("json"));
-    let of_verb = command.get_about().map(ToString::to_string).unwrap_or_default();
-    let mut out = format!("\n\ndef {name}(\n");
-    for arg in &places {
+    command.get_arguments().filter(is_own).collect()
+}
+
+/// The parameters of a function: by position, required by name, and others by name.
+fn parameters(places: &[&Arg], needed: &[&Arg], others: &[&Arg]) -> String {
+    let mut out = String::new();
+    for arg in places {
         let _ = match (is_list(arg), arg.is_required_set()) {
             (true, _) => writeln!(out, "    *{}: Path,", parameter(arg)),
             (false, true) => writeln!(out, "    {}: {},", parameter(arg), of_type(arg)),
@@ -125,16 +125,29 @@ fn function(name: &str, verb: &[&str], switches: &[&str], about: &str, command: 
         };
     }
     let has_list = places.iter().any(|arg| is_list(arg));
-    if !has_list && !(needed.is_empty() && others.is_empty()) {
+    let has_flags = !(needed.is_empty() && others.is_empty());
+    if has_flags && !has_list {
         out += "    *,\n";
     }
     needed.iter().for_each(|arg| out += &format!("    {}: {},\n", parameter(arg), of_type(arg)));
-    for arg in &others {
+    for arg in others {
         out += &match of_type(arg).as_str() {
             "bool" => format!("    {}: bool = False,\n", parameter(arg)),
             kind => format!("    {}: {kind} | None = None,\n", parameter(arg)),
         };
     }
+    out
+}
+
+/// The function of a verb.
+fn function(name: &str, verb: &[&str], switches: &[&str], about: &str, command: &Command) -> String {
+    let (places, flags): (Vec<&Arg>, Vec<&Arg>) =
+        own(command, verb, switches).into_iter().partition(|arg| arg.is_positional());
+    let (needed, others): (Vec<&Arg>, Vec<&Arg>) = flags.into_iter().partition(|arg| arg.is_required_set());
+    let is_json = command.get_arguments().any(|arg| arg.get_long() == Some("json"));
+    let of_verb = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut out = format!("\n\ndef {name}(\n");
+    out += &parameters(&places, &needed, &others);
     let _ = writeln!(out, ") -> {}:", if is_json { "Any" } else { "str" });
     out += &wrapped(&format!("{}.", if about.is_empty() { &of_verb } else { about }), "    \"\"\"", "    ");
     let _ = writeln!(out, "\n    ``ioweir {}`` on the command line.\n", [verb, switches].concat().join(" --"));
