@@ -25,6 +25,7 @@ pub(crate) fn refused<T>(what: &str, feature: &str) -> Result<T, Failure> {
 macro_rules! left_out {
     ($feature:literal: $($verb:ident),+) => {$(
         mod $verb {
+            #[allow(dead_code, reason = "verbs below another are refused with it")]
             pub(crate) fn act(_: &crate::left_out::LeftOut) -> Result<(), crate::failure::Failure> {
                 crate::left_out::refused(concat!("`", stringify!($verb), "`"), $feature)
             }
