@@ -43,3 +43,8 @@ fn rates_at(case: &Case, prices: &[f64]) -> Vec<f64> {
     };
     case.clients.iter().map(rate).collect()
 }
+
+/// The seconds that a client's mean request is served.
+pub(crate) fn service(case: &Case, client: &crate::cases::Client) -> f64 {
+    seconds(case, client, case.tiers.len())
+}
