@@ -730,7 +730,7 @@ fn slow_work_does_not_wait() {
 
 #[test]
 fn work_of_unknown_speed_does_not_wait() {
-    // Its quieter hours would suffice at the assumed speed.
+    // Quieter hours would suffice at the assumed speed.
     let _ = after_a_fortnight("100GiB", 9).begun(800);
 }
 

@@ -227,7 +227,7 @@ fn governed_work_goes_on_after_kills() {
         }
         while governed.worker.progress().unwrap().done_bytes == Some(0) {}
     }
-    // Whatever rate the last order had.
+    // The rate of the last order may be low.
     governed.worker.run(&Task { bytes_per_second_max: None, ..TASK }).unwrap();
     while governed.worker.progress().unwrap().owed_bytes > Some(0) {}
     let completed = governed.governor.completed.len();
