@@ -346,7 +346,7 @@ fn sweep_file_errors_have_their_place() {
     let swept = |axes: &str| format!("{EXPERIMENT}[sweep]\n{axes}\n");
     for (text, expected) in [
         ("title = \"t\"\n".to_owned(), "s.toml: names nothing to sweep"),
-        ("comparison = 3\n".to_owned(), "s.toml:1:14: invalid type: integer"),
+        ("comparison = 3\n".to_owned(), "s.toml:1:14: comparison: invalid type: integer"),
         ("comparison = \"none.toml\"\n".to_owned(), "s.toml:1:14: comparison: none.toml: cannot be read"),
         (
             "comparison = \"a\"\nexperiment = \"b\"\n".to_owned(),
