@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+from collections.abc import Callable
 
 BEGIN = "<!-- Made by a script of this folder; its `--check` compares. -->"
 END = "<!-- Until here. -->"
@@ -44,3 +45,16 @@ def row(cells: list) -> str:
 
 def table(head: list[str], rows: list[list]) -> str:
     return "\n".join([row(head), "|" + "---|" * len(head), *(row(cells) for cells in rows)]) + "\n"
+
+
+def main(readme: pathlib.Path, usage: str, simulate: Callable, tables: Callable, sentences: Callable = dict) -> None:
+    """The command of a script that simulates, writes the README of what is kept (`--from`), or compares it (`--check`)."""
+    word = sys.argv[1] if sys.argv[1:] else ""
+    if word not in ("", "--from", "--check"):
+        sys.exit(usage)
+    if not word:
+        simulate()
+    if word == "--check":
+        check(readme, tables(), sentences())
+    else:
+        write(readme, tables())
