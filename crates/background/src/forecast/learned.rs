@@ -33,8 +33,10 @@ const VALUE_MAX: f64 = 1e18;
 const SCENARIOS: usize = 21;
 /// The largest forecast, as a multiple of the largest value seen.
 const GROWTH_MAX: f64 = 10.0;
+/// How far around its time of day a quantile looks for the most that was seen, in seconds.
+const SEEN_AROUND_SECONDS: u32 = 1800;
 /// The version of the stored state.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// The method that forecasts days from past days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +108,8 @@ struct Fit {
     carry: Carry,
     drift: Option<Drift>,
     value_max: f64,
+    /// The most that was seen around the time of day of each slot.
+    seen_max: Vec<f64>,
     /// The errors of the scored days, oldest first: the value of each slot minus its forecast of midnight, zero in a gap.
     misses: Vec<Vec<f64>>,
 }
@@ -198,7 +202,8 @@ impl Learned {
         };
         let is_fit = |fit: &Fit| {
             let are_days = fit.misses.iter().all(|day| day.len() == slots);
-            are_days && fit.ahead.len() == AHEAD_DAYS * slots && fit.spread.is_whole(slots) && fit.carry.is_whole()
+            let are_slots = fit.seen_max.len() == slots && fit.ahead.len() == AHEAD_DAYS * slots;
+            are_days && are_slots && fit.spread.is_whole(slots) && fit.carry.is_whole()
         };
         self.scored.iter().all(is_day) && profile::are_whole(&self.scores) && self.fit.as_ref().is_none_or(is_fit)
     }
@@ -418,6 +423,7 @@ impl Learned {
             },
             drift: drift::alarm(&sequence, self.slot_seconds()),
             value_max: past.values.iter().flatten().copied().fold(0.0, f64::max),
+            seen_max: seen_max(&past, (SEEN_AROUND_SECONDS / self.slot_seconds()).max(1) as usize),
             misses,
         }
     }
@@ -518,8 +524,9 @@ impl Forecaster for Learned {
             let median = bounded(middle * inside_median.exp());
             out.median.push(median);
             out.mean.push(bounded(mean));
-            // No quantile of a slot is above the most that was seen, unless the forecast itself is.
-            let room = (fit.value_max / middle).ln().max(0.0);
+            // No quantile of a slot is above the most that was seen around its time of day, unless the forecast itself is. The errors of
+            // the day on which the level changed would otherwise widen it for days.
+            let room = (fit.seen_max[slot] / middle).ln().max(0.0);
             let mut lowest = 0.0_f64;
             for (((quantile, values), error), inside) in out.quantiles.iter_mut().zip(&errors).zip(&inside) {
                 let error = together((error * fit.spread.scale(slot)).min(room), *inside);
@@ -588,6 +595,19 @@ fn ahead_at(ahead: &[f64], slots: usize, place: usize) -> f64 {
     let (day, slot) = (place / slots, place % slots);
     let day = if day < days { day } else { days - 1 - (7 - 1 - (day - days) % 7).min(days - 1) };
     ahead[day * slots + slot]
+}
+
+/// For each slot of a day, the most that was seen on any day at most `around` slots from it.
+fn seen_max(past: &Past<'_>, around: usize) -> Vec<f64> {
+    let slots = past.slots;
+    let mut at = vec![0.0_f64; slots];
+    for (place, value) in past.values.iter().enumerate().filter_map(|(place, value)| Some((place, (*value)?))) {
+        at[place % slots] = at[place % slots].max(value);
+    }
+    let around = around.min(slots / 2);
+    let near =
+        |slot: usize| (slots - around..=slots + around).map(|away| at[(slot + away) % slots]).fold(0.0, f64::max);
+    (0..slots).map(near).collect()
 }
 
 fn log_errors(actual: &[Option<f64>], forecast: &[f64], floor: f64) -> Vec<f64> {

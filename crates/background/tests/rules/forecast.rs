@@ -239,6 +239,33 @@ fn a_lasting_shift_is_found_and_said() {
     assert_eq!(fitted("hedge", &steady.series.values).drift(), None);
 }
 
+/// The quantiles at 95 % of five days, each as forecast at its midnight, after the level of four weeks has changed by a factor.
+fn after_shift(hour: usize, factor: f64) -> Vec<f64> {
+    let (day, begin) = (144, 28 * 144 + hour * 6);
+    let made = Vdi { bins: 34 * day, noise: 0.1, shift: Some((begin, factor)), ..Vdi::default() }.generate();
+    let mut forecaster = ForecasterChoice::of(find("hedge").unwrap()).build(MONDAY, 600, &Calendar::default()).unwrap();
+    let mut quantiles = Vec::new();
+    let mut known = 0;
+    for from in (begin.div_ceil(day) + 1..34).map(|number| number * day) {
+        forecaster.update(&made.series.values[known..from]);
+        forecaster.refit();
+        quantiles.extend(forecaster.predict(day, &[0.95]).quantiles.remove(0).1);
+        known = from;
+    }
+    quantiles
+}
+
+#[test]
+fn quantiles_follow_a_risen_level_within_a_day() {
+    for hour in [6, 12, 18] {
+        let (steady, risen) = (after_shift(hour, 1.0), after_shift(hour, 3.0));
+        let above = |(steady, risen): (&f64, &f64)| risen / (3.0 * steady);
+        let mut first_day: Vec<f64> = steady.iter().zip(&risen).take(144).map(above).collect();
+        first_day.sort_by(f64::total_cmp);
+        assert!(first_day[72] < 1.1 && first_day[143] < 3.0, "at {hour} h: {first_day:?}");
+    }
+}
+
 #[test]
 fn quantiles_cover_what_they_promise() {
     let made = Vdi { bin_seconds: HOUR, bins: 49 * 24, ..Vdi::default() }.generate();
@@ -316,7 +343,7 @@ fn choices_read_back_and_say_what_is_wrong() {
 fn a_stored_state_of_another_version_is_refused() {
     let state = fitted("naive-day", &weeks(1)).save().unwrap();
     assert!(
-        Learned::restore(&state.replacen("\"version\":5", "\"version\":99", 1))
+        Learned::restore(&state.replacen("\"version\":", "\"version\":99", 1))
             .unwrap_err()
             .problem
             .contains("version 99")
