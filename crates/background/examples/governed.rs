@@ -32,6 +32,8 @@ const SHARES: [f64; 4] = [0.3, 0.6, 0.9, 0.95];
 const RELEASE: usize = 8;
 /// The longest request of the governor's worker.
 const GOVERNED_BYTES: u64 = 64 * KIB;
+/// The longest request of its worker while it is behind.
+const GOVERNED_LATE_BYTES: u64 = MIB;
 
 /// SplitMix64.
 struct Random(u64);
@@ -152,6 +154,8 @@ struct Governed {
     speed: u64,
     begun: u64,
     running: Option<Slice>,
+    /// When the governor has something to do, in seconds of the device.
+    wakes_at: f64,
     paid: u64,
     looked: f64,
     busy_seconds: f64,
@@ -190,6 +194,7 @@ impl Governed {
             speed,
             begun,
             running: None,
+            wakes_at: 0.0,
             paid: 0,
             looked: 0.0,
             busy_seconds: 0.0,
@@ -232,6 +237,10 @@ impl Governed {
         };
         (self.looked, self.busy_seconds, self.own_seconds) = (now, 0.0, 0.0);
         self.governor.sample(time, &sample);
+        if left == 0 {
+            // A worker that has finished ends its slice.
+            self.close(now);
+        }
         self.governor.owes(time, service, (left + self.paid) * self.speed);
         self.poll(now);
         if self.time(now).0 / 60_000_000_000 != self.time(now - 10.0 / self.speed as f64).0 / 60_000_000_000 {
@@ -247,7 +256,10 @@ impl Governed {
                     (self.running, self.paid, self.took_seconds) = (Some(slice), 0, 0.0);
                 }
                 Step::Pause(_) | Step::End(_) => self.close(now),
-                Step::WaitUntil(..) | Step::Idle(_) => return,
+                Step::WaitUntil(at, _) | Step::Idle(at) => {
+                    self.wakes_at = at.since(Nanos::from_seconds(self.begun)).as_seconds() / self.speed as f64;
+                    return;
+                }
             }
         }
     }
@@ -316,7 +328,11 @@ impl<'a> World<'a> {
             Way::None => return None,
             Way::Weight(chunk) | Way::Idle(chunk) => chunk,
             Way::Nightly(chunk) => (self.hour(now) < 6).then_some(chunk)?,
-            Way::Governed => self.governed.as_ref()?.running.map(|_| GOVERNED_BYTES)?,
+            Way::Governed => {
+                let governed = self.governed.as_ref()?;
+                let slice = governed.governor.running().next()?;
+                if slice.is_behind { GOVERNED_LATE_BYTES } else { GOVERNED_BYTES }
+            }
         };
         (self.left > 0).then(|| chunk.min(self.left))
     }
@@ -355,6 +371,17 @@ impl<'a> World<'a> {
         }
     }
 
+    /// When the governor is to be asked, at the latest.
+    fn wakes_at(&self) -> f64 {
+        self.governed.as_ref().map_or(f64::INFINITY, |governed| governed.wakes_at)
+    }
+
+    fn wake(&mut self, now: f64) {
+        if let Some(governed) = self.governed.as_mut().filter(|governed| governed.wakes_at <= now) {
+            governed.poll(now);
+        }
+    }
+
     /// A day is over: what is left is late, and the next work is released.
     fn release(&mut self, day: usize) {
         if day > 1 && self.left > 0 && self.work < u64::MAX / 4 {
@@ -388,6 +415,7 @@ impl<'a> World<'a> {
                 tick += 1;
                 self.tick(tick, tick_seconds);
             }
+            self.wake(now);
             while next < arrivals.len() && arrivals[next].at <= now {
                 queue.push_back(arrivals[next]);
                 next += 1;
@@ -431,7 +459,7 @@ impl<'a> World<'a> {
                 self.served(&request, now, seconds);
             } else {
                 let arrival = arrivals.get(next).map_or(end, |request| request.at);
-                now = arrival.min((tick + 1) as f64 * tick_seconds).max(now + 1e-9);
+                now = arrival.min((tick + 1) as f64 * tick_seconds).min(self.wakes_at()).max(now + 1e-9);
             }
         }
     }
@@ -452,6 +480,7 @@ impl<'a> World<'a> {
                 tick += 1;
                 self.tick(tick, tick_seconds);
             }
+            self.wake(now);
             if let Some((ends, bytes, seconds)) = background
                 && ends <= now
             {
@@ -500,7 +529,8 @@ impl<'a> World<'a> {
                 None if self.chunk(now).is_some() => foreground.iter().copied().fold(end, f64::min),
                 _ => end,
             };
-            now = arrival.min(ended).min(freed).min((tick + 1) as f64 * tick_seconds).max(now + 1e-9);
+            let tick_end = (tick + 1) as f64 * tick_seconds;
+            now = arrival.min(ended).min(freed).min(tick_end).min(self.wakes_at()).max(now + 1e-9);
         }
     }
 }
