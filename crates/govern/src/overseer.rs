@@ -36,6 +36,8 @@ pub struct Slice {
     pub bytes_per_second: u64,
     /// Whether the worker yields to the foreground by itself, so that it needs no rate.
     pub is_idle_class: bool,
+    /// Whether its requests may be longer than usual, because the work is nearly due and would be late.
+    pub is_behind: bool,
     /// How much of that it is to get even if the foreground wants all of the device.
     pub reservation_bytes_per_second: u64,
     /// The device's time that this takes, as far as is known.
@@ -496,10 +498,11 @@ impl Post {
 /// The task of a slice.
 fn task(open: &Open) -> Task {
     let bytes = open.slice.bytes.saturating_sub(open.paid_bytes).max(1);
-    let Slice { bytes_per_second, reservation_bytes_per_second: reserved, is_idle_class, .. } = open.slice;
+    let Slice { bytes_per_second, reservation_bytes_per_second: reserved, is_idle_class, is_behind, .. } = open.slice;
     Task {
         bytes,
         bytes_per_second_max: (!is_idle_class).then_some(bytes_per_second),
         reservation_bytes_per_second: (reserved > 0).then_some(reserved),
+        is_behind,
     }
 }

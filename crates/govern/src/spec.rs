@@ -138,7 +138,8 @@ keys! {
         /// of a server whose service is an idle class: the most requests of clients beside which it starts one; 0 if absent. On flash a third
         /// of what the device does at once is felt as little
         idle_depth: Option<u32> = absent,
-        /// of a server whose service is an idle class: the longest of its requests; 64KiB if absent, for a scrub and for relocation
+        /// of a server whose service is an idle class: the longest of its requests; if absent, for a scrub and for relocation 64KiB, and 1MiB
+        /// while work would be late that is nearly due
         request_bytes_max: Option<Size> = absent,
         /// of a server: how long it follows the last word of a governor that is gone
         lease: Duration = (Duration::from_seconds(10)),

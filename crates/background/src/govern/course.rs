@@ -103,6 +103,22 @@ pub(super) fn quieter(bins: &[Bin], debts: &[Debt], is_open: &dyn Fn(usize, usiz
     late.iter().all(|late| *late < 1.0).then_some(quiet)
 }
 
+/// The last part of the time of a debt, in which longer requests make up for what short ones did not do.
+const LAST: f64 = 0.3;
+
+/// Whether short requests would leave some of a debt that is nearly due. `time_of` is the time from when a service's debts may be paid until
+/// they are due, in seconds.
+pub(super) fn is_behind(
+    bins: &[Bin],
+    debts: &[Debt],
+    time_of: &dyn Fn(usize) -> f64,
+    is_open: &dyn Fn(usize, usize) -> bool,
+) -> bool {
+    let is_near = |debt: &&Debt| debt.from <= 0.0 && debt.due <= LAST * time_of(debt.service);
+    let near: Vec<Debt> = debts.iter().filter(is_near).cloned().collect();
+    course(bins, &near, is_open).late.iter().any(|late| *late >= 1.0)
+}
+
 /// The constraint that keeps the debts of a service from being paid in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
@@ -193,6 +209,16 @@ mod tests {
         assert_eq!(of(0.5, &fast, 0), Binding::Time, "a limit that is never reached is no limit");
         assert_eq!(of(1.0, &fast, 12), Binding::Hours);
         assert_eq!(of(0.1, &debt(20.0, 24.0), 0), Binding::Time);
+    }
+
+    #[test]
+    fn only_debt_that_is_nearly_due_is_behind() {
+        let behind =
+            |debt: Debt, idle: f64| is_behind(&hours(&[idle; 24]), &[debt], &|_| 24.0 * HOUR, &|_, bin| bin != 1);
+        assert!(behind(debt(3.0, 6.0), 0.5) && !behind(debt(2.4, 6.0), 0.5), "a closed hour pays nothing");
+        assert!(!behind(debt(20.0, 12.0), 0.5), "there is time");
+        assert!(!behind(Debt { from: HOUR, ..debt(3.0, 6.0) }, 0.5), "nothing of it may be paid yet");
+        assert!(!behind(debt(30.0, f64::INFINITY), 0.5));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Slice {
     pub ends_at: Nanos,
     /// When this debt is due; [`Nanos::NEVER`] if it can wait.
     pub due_at: Nanos,
+    /// Whether short requests would leave some of a debt that is nearly due, so that a worker which can makes longer ones.
+    pub is_behind: bool,
 }
 
 /// The answer to [`Governor::poll`].
@@ -357,6 +359,7 @@ impl Governor {
             started_at: slice.started_at,
             ends_at: slice.ends_at,
             due_at: slice.due_at,
+            is_behind: self.known.is_behind,
         }
     }
 
@@ -492,7 +495,9 @@ impl Governor {
         }
         let planned = self.known.ahead.first().filter(|planned| planned.start_unix_seconds == start);
         let forecast = planned.map(|planned| planned.forecast_per_mille);
-        self.known.worked_per_mille = planned.and_then(|planned| self.worked(planned)).or(self.known.worked_per_mille);
+        // The rate of short requests is not learnt from long ones.
+        let worked = planned.filter(|_| !self.known.is_behind).and_then(|planned| self.worked(planned));
+        self.known.worked_per_mille = worked.or(self.known.worked_per_mille);
         let owed = |(service, _): (Service, &ServiceSpec)| {
             let blocks = self.executor.debt_blocks(service);
             (service.name().to_owned(), blocks.saturating_mul(self.spec.block_bytes()))

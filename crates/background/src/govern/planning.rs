@@ -4,7 +4,7 @@ use ioweir_config::{Complaint, Duration, format_bytes};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Directive, Service};
 
-use super::course::{Bin, Binding, Debt, binding, course, quieter};
+use super::course::{Bin, Binding, Debt, binding, course, is_behind, quieter};
 use super::governor::{Governor, owed_blocks, seconds};
 use super::sample::OpenBin;
 use super::spec::GovernSpec;
@@ -127,6 +127,8 @@ impl Governor {
         let limit_units = if quieter.is_some() { 0 } else { units };
         let used = quieter.as_deref().unwrap_or(&ahead);
         let course = course(used, &debts, &is_open);
+        let time_of = |service: usize| self.executor.service(names[service]).deadline.as_seconds();
+        self.known.is_behind = is_known && is_behind(&ahead, &debts, &time_of, &is_open);
         let planned = |at: usize| {
             let (low, high) = outlook.requests_band.get(at).copied().unwrap_or_default();
             let mut pay_bytes: Vec<(String, u64)> = Vec::new();

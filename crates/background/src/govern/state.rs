@@ -42,6 +42,9 @@ pub(super) struct Known {
     /// workers may not.
     #[serde(default)]
     pub(super) worked_per_mille: Option<u32>,
+    /// Whether short requests would leave some of a debt that is nearly due.
+    #[serde(default)]
+    pub(super) is_behind: bool,
     /// When the last sample came.
     pub(super) sampled_nanos: Option<u64>,
     pub(super) counts: BTreeMap<String, ServiceCount>,

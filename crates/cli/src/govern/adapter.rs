@@ -103,6 +103,7 @@ impl Governs for Adapter {
                     bytes,
                     bytes_per_second,
                     is_idle_class,
+                    is_behind: slice.is_behind,
                     reservation_bytes_per_second,
                     device_time,
                 })

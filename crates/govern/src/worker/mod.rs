@@ -27,13 +27,15 @@ pub struct Task {
     pub bytes_per_second_max: Option<u64>,
     /// The rate that it should get even if the foreground wants all of the device, where the worker can see to that.
     pub reservation_bytes_per_second: Option<u64>,
+    /// Whether its requests may be longer than usual, because the work is nearly due and would be late.
+    pub is_behind: bool,
 }
 
 impl Task {
-    /// Whether both say the same rates.
+    /// Whether both say the same rates and lengths of requests.
     #[must_use]
     pub fn has_rates_of(&self, other: &Self) -> bool {
-        let rates = |task: &Self| (task.bytes_per_second_max, task.reservation_bytes_per_second);
+        let rates = |task: &Self| (task.bytes_per_second_max, task.reservation_bytes_per_second, task.is_behind);
         rates(self) == rates(other)
     }
 }

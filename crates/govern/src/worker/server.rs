@@ -16,6 +16,8 @@ use ioweir_serve::watch::{ServiceState, State};
 
 /// The longest request of an idle class that reads or moves data: what a client may have to wait for.
 const REQUEST_BYTES: u64 = 64 << 10;
+/// The same while its work would be late.
+const REQUEST_BYTES_BEHIND: u64 = 1 << 20;
 
 /// A service of a block server.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct Service {
     /// How it works as an idle class: the most requests of clients beside it, and the longest of its own.
     idle_depth: u32,
     request_bytes_max: Option<u64>,
+    /// The longest of its requests while it is behind.
+    request_bytes_behind: Option<u64>,
     /// Why the server did not give it its last reservation.
     unreserved: Option<String>,
 }
@@ -40,16 +44,29 @@ impl Service {
             return Err(WorkerError("there is no control socket".into()));
         };
         // Requests of services that read no data have a length of their own.
-        let request_bytes =
-            [Kind::Scrub, Kind::Relocation].iter().any(|kind| kind.name() == name).then_some(REQUEST_BYTES);
+        let has_data = [Kind::Scrub, Kind::Relocation].iter().any(|kind| kind.name() == name);
+        let told = keys.request_bytes_max.map(|most| most.0);
         Ok(Self {
             socket,
             name: keys.service.clone().unwrap_or_else(|| name.to_owned()),
             lease: keys.lease,
             idle_depth: keys.idle_depth.unwrap_or(0),
-            request_bytes_max: keys.request_bytes_max.map(|most| most.0).or(request_bytes),
+            request_bytes_max: told.or(has_data.then_some(REQUEST_BYTES)),
+            request_bytes_behind: told.or(has_data.then_some(REQUEST_BYTES_BEHIND)),
             unreserved: None,
         })
+    }
+
+    fn lease_of(&self, task: &Task) -> RunLease {
+        let is_idle_class = task.bytes_per_second_max.is_none();
+        let request_bytes = if task.is_behind { self.request_bytes_behind } else { self.request_bytes_max };
+        RunLease {
+            lease: self.lease,
+            bytes_per_second_max: task.bytes_per_second_max.map(|most| most.max(1)),
+            reservation_bytes_per_second: task.reservation_bytes_per_second,
+            idle_depth: is_idle_class.then_some(self.idle_depth),
+            request_bytes_max: request_bytes.filter(|_| is_idle_class),
+        }
     }
 
     fn tell(&self, order: ServiceCommand) -> Result<(), WorkerError> {
@@ -68,14 +85,7 @@ fn of_ask(error: AskError) -> WorkerError {
 
 impl Worker for Service {
     fn run(&mut self, task: &Task) -> Result<(), WorkerError> {
-        let is_idle_class = task.bytes_per_second_max.is_none();
-        let run = RunLease {
-            lease: self.lease,
-            bytes_per_second_max: task.bytes_per_second_max.map(|most| most.max(1)),
-            reservation_bytes_per_second: task.reservation_bytes_per_second,
-            idle_depth: is_idle_class.then_some(self.idle_depth),
-            request_bytes_max: self.request_bytes_max.filter(|_| is_idle_class),
-        };
+        let run = self.lease_of(task);
         let order = |run| ServiceCommand { run: Some(run), ..ServiceCommand::default() };
         self.unreserved = None;
         match self.ask(order(run.clone())) {
@@ -131,5 +141,23 @@ fn read(service: &ServiceState) -> Progress {
         is_finished: service.owed_bytes == 0,
         note: words.join(", "),
         unreserved: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_late_work_of_idle_classes_has_long_requests() {
+        let table = "kind = \"server\"\ncontrol = \"unix:/run/none\"\n";
+        let length = |keys: &str, rate, is_behind| {
+            let keys: WorkerKeys = toml::from_str(&format!("{table}{keys}")).unwrap();
+            let task = Task { bytes_per_second_max: rate, is_behind, ..Task::default() };
+            Service::new("scrub", &keys).unwrap().lease_of(&task).request_bytes_max
+        };
+        assert_eq!([length("", None, false), length("", None, true)], [Some(64 << 10), Some(1 << 20)]);
+        assert_eq!(length("request_bytes_max = \"128KiB\"", None, true), Some(128 << 10), "the operator's word counts");
+        assert_eq!(length("", Some(1), true), None);
     }
 }

@@ -71,6 +71,7 @@ impl Governor for Simple {
                     bytes,
                     bytes_per_second,
                     is_idle_class: false,
+                    is_behind: false,
                     reservation_bytes_per_second,
                     device_time,
                 })

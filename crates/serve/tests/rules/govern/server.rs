@@ -30,7 +30,8 @@ device = "d"
 every = "100ms"
 "#;
 
-const TASK: Task = Task { bytes: 1 << 20, bytes_per_second_max: Some(0), reservation_bytes_per_second: None };
+const TASK: Task =
+    Task { bytes: 1 << 20, bytes_per_second_max: Some(0), reservation_bytes_per_second: None, is_behind: false };
 
 /// A server, and a megabyte that was written to it.
 fn served(folder: &tempfile::TempDir) -> Served {

@@ -7,7 +7,8 @@ use ioweir_govern::worker::{Position, Progress, Task, Worker, open};
 
 use super::{shell, worker_keys};
 
-const TASK: Task = Task { bytes: 1 << 20, bytes_per_second_max: Some(50 << 20), reservation_bytes_per_second: None };
+const TASK: Task =
+    Task { bytes: 1 << 20, bytes_per_second_max: Some(50 << 20), reservation_bytes_per_second: None, is_behind: false };
 
 fn worker(keys: &str, position: Position) -> Box<dyn Worker> {
     open("test", &worker_keys(keys), position).unwrap()
