@@ -255,11 +255,6 @@ pub trait Backend {
         Vec::new()
     }
 
-    /// The fast tier for a scheduler that places data, if the backend has one.
-    fn fast_tier(&self) -> Option<FastTier> {
-        self.inner()?.fast_tier()
-    }
-
     /// The size of the device.
     fn size_bytes(&self) -> u64;
 
@@ -321,30 +316,20 @@ pub trait Backend {
         self.inner()?.upstream()
     }
 
-    /// The bytes that each tier holds and has served, if there are tiers.
-    fn tiers(&self) -> Option<TierStatus> {
+    /// The layer with tiers, if there is one.
+    fn tiers(&self) -> Option<&dyn Tiers> {
         self.inner()?.tiers()
     }
 
-    /// The device's identity, if it keeps one itself: a number that stays the same wherever its files lie.
-    fn identity(&self) -> Option<u64> {
-        self.inner()?.identity()
-    }
-
-    /// The counts of checked blocks so far, if there are checksums.
-    fn checksums(&self) -> Option<Checksums> {
-        self.inner()?.checksums()
+    /// The layer that keeps checksums, if there is one.
+    fn verifier(&self) -> Option<&dyn Verifier> {
+        self.inner()?.verifier()
     }
 
     /// Drops the copies of a range that are kept for speed alone, because a checksum of what was read is wrong. Returns whether any such
     /// copies are kept, so that reading again at once may help: the damaged ones may have been dropped meanwhile.
     fn distrust(&mut self, range: Range<u64>) -> bool {
         self.inner_mut().is_some_and(|inner| inner.distrust(range))
-    }
-
-    /// The next range at or after an offset whose checksums are known.
-    fn known(&self, from: u64) -> Option<Range<u64>> {
-        self.inner()?.known(from)
     }
 
     /// The snapshots of the device's file, if the spec has any.
@@ -362,6 +347,31 @@ pub trait Backend {
     fn next_owed(&mut self, task: Task, from: u64, length_max: u64) -> Option<Range<u64>> {
         self.inner_mut()?.next_owed(task, from, length_max)
     }
+}
+
+/// A device of a fast and a slow tier.
+pub trait Tiers {
+    /// The bytes that each tier holds and has served.
+    fn status(&self) -> TierStatus;
+
+    /// The fast tier for a scheduler that places data; `None` if it is a cache, which no scheduler fills.
+    fn placement(&self) -> Option<FastTier> {
+        None
+    }
+
+    /// The number by which the device is known wherever its files lie, if it keeps one.
+    fn identity(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A device that keeps checksums.
+pub trait Verifier {
+    /// The counts of checked blocks so far.
+    fn counts(&self) -> Checksums;
+
+    /// The next range at or after an offset whose checksums are known.
+    fn known(&self, from: u64) -> Option<Range<u64>>;
 }
 
 /// The subject of a message of a backend.

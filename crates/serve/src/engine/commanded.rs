@@ -9,7 +9,7 @@ use ioweir_core::{Nanos, StreamId};
 use super::{
     Call, Change, Command, DeviceReport, Engine, Layout, Question, Rates, Report, ServiceOrder, Stopping, watch_all,
 };
-use crate::backend::{self, Shape};
+use crate::backend::{self, Shape, Tiers, Verifier};
 use crate::log::EventKind;
 
 /// The number of waiting requests of a connection. `waiting` is ordered by connection.
@@ -234,7 +234,7 @@ impl Engine {
             (class.buffered_bytes, class.connections_waiting) = self.sessions.room_of(StreamId(number));
         }
         let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
-        let checksums = self.dispatcher.backend().checksums();
+        let checksums = self.dispatcher.backend().verifier().map(Verifier::counts);
         let upstream = self.dispatcher.backend().upstream();
         let failure = self.dispatcher.failure();
         let tenants = self.admission.driver().scheduler().tenants();
@@ -253,7 +253,7 @@ impl Engine {
             depth: self.admission.learnt_depth().unwrap_or(self.device.depth),
             checksums,
             upstream,
-            tiers: self.dispatcher.backend().tiers(),
+            tiers: self.dispatcher.backend().tiers().map(Tiers::status),
             failure,
             oldest_operation: self.dispatcher.oldest().map(|begun| now.since(begun)),
             hangs: self.hang.is_seen,

@@ -40,7 +40,7 @@ use ioweir_core::{Nanos, Priority, StreamId, Tier};
 use rustix::event::{Timespec, epoll};
 
 use crate::backend::checked::WorkerPool;
-use crate::backend::{Action, Backend, Checksums, Outcome, Task, UpstreamStatus};
+use crate::backend::{Action, Backend, Checksums, Outcome, Task, Tiers, UpstreamStatus, Verifier};
 use crate::buffer::Pool;
 use crate::log::{DeviceLog, EventKind, Peer};
 use crate::nbd::{Export, NbdError};
@@ -176,7 +176,11 @@ impl Engine {
         let mut engine = Self {
             sessions,
             services,
-            admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), priorities),
+            admission: Admission::new(
+                &device,
+                backend.tiers().and_then(Tiers::placement).unwrap_or_default(),
+                priorities,
+            ),
             dispatcher: Dispatcher::new(backend),
             accounts,
             log,
@@ -251,7 +255,7 @@ impl Engine {
     /// The blocks whose checksums the device has checked, if it keeps checksums.
     #[must_use]
     pub fn checksums(&self) -> Option<Checksums> {
-        self.dispatcher.backend().checksums()
+        self.dispatcher.backend().verifier().map(Verifier::counts)
     }
 
     /// The state of the device's upstream, if it has one.

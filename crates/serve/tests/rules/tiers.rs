@@ -10,7 +10,7 @@ use crate::history::*;
 use crate::powered::{Grid, Powered};
 use ioweir_config::Duration;
 use ioweir_core::{Nanos, Step, Tier};
-use ioweir_serve::backend::{Backend, Cached, Done, Faulty, Io, Ledger, Media, Memory, Placed};
+use ioweir_serve::backend::{Backend, Cached, Done, Faulty, Io, Ledger, Media, Memory, Placed, Tiers};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Call, Observer};
 use ioweir_serve::spec::{Faults, Spec};
@@ -532,6 +532,9 @@ fn the_example_is_a_spec_of_both_kinds() {
     assert_eq!(spec.device.iter().map(|device| device.depth).collect::<Vec<_>>(), [1, 33]);
     for device in spec.device {
         let backend = ioweir_serve::backend::open(&device, Pool::new(256 << 10).registered(), None).unwrap();
-        assert_eq!((backend.size_bytes(), backend.fast_tier().is_some()), (1 << 30, device.scheduler.row.places));
+        assert_eq!(
+            (backend.size_bytes(), backend.tiers().and_then(Tiers::placement).is_some()),
+            (1 << 30, device.scheduler.row.places)
+        );
     }
 }

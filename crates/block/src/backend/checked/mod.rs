@@ -48,7 +48,7 @@ use ioweir_core::Nanos;
 use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
 
 use super::returned::Returned;
-use super::{Action, Backend, Done, Io, Outcome, Remark, RemarkKind};
+use super::{Action, Backend, Done, Io, Outcome, Remark, RemarkKind, Verifier};
 use crate::NbdError;
 use crate::buffer::{Buffer, Buffers};
 use crate::slots::Slots;
@@ -466,12 +466,18 @@ impl Backend for Checked {
         remarks
     }
 
+    fn verifier(&self) -> Option<&dyn Verifier> {
+        Some(self)
+    }
+}
+
+impl Verifier for Checked {
+    fn counts(&self) -> Checksums {
+        Checksums { blocks_known: self.table.known(), queues: self.pool.queues(), ..self.counts }
+    }
+
     fn known(&self, from: u64) -> Option<Range<u64>> {
         let blocks = self.table.next_known(from.div_ceil(BLOCK_BYTES))?;
         Some(blocks.start * BLOCK_BYTES..self.table.end_of(blocks.end - 1))
-    }
-
-    fn checksums(&self) -> Option<Checksums> {
-        Some(Checksums { blocks_known: self.table.known(), queues: self.pool.queues(), ..self.counts })
     }
 }

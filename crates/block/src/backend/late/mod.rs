@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ioweir_config::format_bytes;
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
-use super::{Action, BLOCK_BYTES, Backend, Done, Io, Outcome, Remark, RemarkKind, Task};
+use super::{Action, BLOCK_BYTES, Backend, Done, Io, Outcome, Remark, RemarkKind, Task, Tiers};
 use crate::NbdError;
 use crate::buffer::Buffers;
 use crate::committer::Committer;
@@ -106,7 +106,7 @@ impl Late {
     /// # Errors
     /// If the journal belongs to another device, or cannot be read or written.
     pub fn open(inner: Box<dyn Backend>, mut journal: Journal, files: DataFiles) -> Result<Self, String> {
-        let (pending, remark) = journal.load(inner.size_bytes(), inner.identity(), &files)?;
+        let (pending, remark) = journal.load(inner.size_bytes(), inner.tiers().and_then(Tiers::identity), &files)?;
         let waits = journal.waits_for_disk();
         let journal = Arc::new(Mutex::new(journal));
         let theirs = Arc::clone(&journal);

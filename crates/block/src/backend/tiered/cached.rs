@@ -8,7 +8,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, Tier};
 
 use super::super::parts::{BLOCK_BYTES, copy_from, dispatch_of};
-use super::super::{Action, Backend, Done, Io, Outcome, UpstreamStatus};
+use super::super::{Action, Backend, Done, Io, Outcome, Tiers, UpstreamStatus};
 use super::directory::Directory;
 use super::map::{Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
@@ -205,8 +205,8 @@ impl Backend for Cached {
         self.pair.upstream()
     }
 
-    fn tiers(&self) -> Option<TierStatus> {
-        Some(self.pair.status(self.slots.into(), self.directory.len() as u64))
+    fn tiers(&self) -> Option<&dyn Tiers> {
+        Some(self)
     }
 
     fn distrust(&mut self, range: Range<u64>) -> bool {
@@ -226,5 +226,11 @@ impl Backend for Cached {
     fn describe(&self) -> String {
         let cache = format_bytes(u64::from(self.slots) * BLOCK_BYTES);
         format!("tiers with a read cache of {cache}, empty at the start; {}", self.pair.describe())
+    }
+}
+
+impl Tiers for Cached {
+    fn status(&self) -> TierStatus {
+        self.pair.status(self.slots.into(), self.directory.len() as u64)
     }
 }

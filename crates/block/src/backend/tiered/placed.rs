@@ -10,7 +10,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
 use super::super::parts::{BLOCK_BYTES, dispatch_of};
-use super::super::{Action, Backend, Done, Io, Outcome, Task, UpstreamStatus};
+use super::super::{Action, Backend, Done, Io, Outcome, Task, Tiers, UpstreamStatus};
 use super::heat::Heat;
 use super::identity::bind;
 use super::ledger::{Entry, Ledger};
@@ -481,18 +481,6 @@ impl Backend for Placed {
         ledger.growing([slow.size_bytes(), size_bytes], || slow.grow(size_bytes))
     }
 
-    fn fast_tier(&self) -> Option<FastTier> {
-        let block_sectors = BLOCK_BYTES / SECTOR_BYTES;
-        let sectors = |block: u64| block * block_sectors;
-        Some(FastTier {
-            depth: self.fast_depth,
-            // The first slot holds the identity.
-            sectors: sectors(u64::from(self.slots) - 1),
-            block_sectors: block_sectors as u32,
-            placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
-        })
-    }
-
     fn trims(&self) -> bool {
         self.pair.slow.trims()
     }
@@ -505,8 +493,8 @@ impl Backend for Placed {
         self.pair.upstream()
     }
 
-    fn tiers(&self) -> Option<TierStatus> {
-        Some(self.pair.status(u64::from(self.slots) - 1, self.map.len() as u64))
+    fn tiers(&self) -> Option<&dyn Tiers> {
+        Some(self)
     }
 
     fn finish(&mut self) {
@@ -531,12 +519,30 @@ impl Backend for Placed {
         Some(blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES)
     }
 
-    fn identity(&self) -> Option<u64> {
-        Some(self.identity)
-    }
-
     fn describe(&self) -> String {
         let placed = format_bytes(self.map.len() as u64 * BLOCK_BYTES);
         format!("tiers with placement, {placed} on the fast one, {}; {}", self.name, self.pair.describe())
+    }
+}
+
+impl Tiers for Placed {
+    fn status(&self) -> TierStatus {
+        self.pair.status(u64::from(self.slots) - 1, self.map.len() as u64)
+    }
+
+    fn placement(&self) -> Option<FastTier> {
+        let block_sectors = BLOCK_BYTES / SECTOR_BYTES;
+        let sectors = |block: u64| block * block_sectors;
+        Some(FastTier {
+            depth: self.fast_depth,
+            // The first slot holds the identity.
+            sectors: sectors(u64::from(self.slots) - 1),
+            block_sectors: block_sectors as u32,
+            placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
+        })
+    }
+
+    fn identity(&self) -> Option<u64> {
+        Some(self.identity)
     }
 }

@@ -233,7 +233,7 @@ fn written(from: u64, extents: &[Extent], backend: &dyn Backend) -> (u64, VecDeq
             continue;
         }
         while at < end {
-            let known = backend.known(at).filter(|known| known.start < end);
+            let known = backend.verifier().and_then(|its| its.known(at)).filter(|known| known.start < end);
             let Some(known) = known else { break };
             let until = known.end.min(end);
             add(known.start.max(at)..until);
