@@ -16,7 +16,7 @@ use ioweir_serve::watch::{ServiceState, State};
 
 /// The longest request of an idle class that reads or moves data: what a client may have to wait for.
 const REQUEST_BYTES: u64 = 64 << 10;
-/// The same while its work would be late.
+/// The longest request of an idle class whose work would be late.
 const REQUEST_BYTES_BEHIND: u64 = 1 << 20;
 
 /// A service of a block server.
