@@ -116,6 +116,8 @@ keys! {
         completion: Duration = (Duration::default()),
         /// time in which a worker changes queues
         turn: Duration = (Duration::default()),
+        /// time that every turn of a worker takes before its first request, whether it changes queues or not
+        turn_each: Duration = (Duration::default()),
         /// time that a worker loses where a turn ends because its slice is used up, or a request is preempted for another
         expiry: Duration = (Duration::default()),
         /// windows that end with a part in which workers begin nothing: { window = "2ms", length = "100us" }

@@ -180,7 +180,7 @@ fn cores(
     let schedule = cores.schedule.row.schedule(&cores.schedule.settings);
     let scheduler = Cores::new(schedule, limits).map_err(|error| RunError::Value(format!("cores: {error}")))?;
     let turns = TurnCosts {
-        each: 0,
+        each: cores.turn_each.nanos().0,
         switch: cores.turn.nanos().0,
         expiry: cores.expiry.nanos().0,
         serial: cores.serial.map(Serial::from),
