@@ -254,6 +254,7 @@ impl ClassSpec {
             ("read_ratio", self.read_ratio != Ratio::ONE),
             ("sequential", self.sequential != Ratio::ZERO),
             ("misses", self.misses.is_some()),
+            ("direct", self.direct != Ratio::ZERO),
             ("locks", self.locks),
             ("cost", self.cost.is_some()),
             ("region", is_ahead && self.region.is_some()),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
 use crate::sim::{Distribution, Goal, SerialSpec};
+use crate::spec::OneOrMore;
 use ioweir_device::standing::Calibrated;
 use ioweir_device::{Extent, ModelChoice};
 
@@ -311,8 +312,12 @@ keys! {
         region: Option<Extent> = absent,
         /// share of requests that hit the fast tier, on a tiered array that draws it
         hit_ratio: Option<Ratio> = absent,
-        /// share of reads whose data are not in memory: the others are answered by [cores] without their device; 1 if absent
-        misses: Option<Ratio> = absent,
+        /// share of reads whose data are not in memory: the others are answered by [cores] without their device; 1 if absent. Several,
+        /// [0.7, 0.05]: of the reads that have missed so often, the share that misses again, for as much data after the last, once a worker
+        /// has spent `completion` and `per_kib` on what it has
+        misses: Option<OneOrMore<Ratio>> = absent,
+        /// share of the reads that miss which their device answers, without a worker after it
+        direct: Ratio = (Ratio::ZERO),
         /// whether its requests lock their object, of which [locks] has the size
         locks: bool = (false),
         /// its processor time where it differs from that in [cores]: { read = "200us", spread = 0.5 }

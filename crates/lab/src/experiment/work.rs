@@ -7,6 +7,8 @@ use super::spec::{ClassSpec, CoresSpec, Experiment, LocksSpec, OwnWorkSpec, Spac
 use crate::sim::{ClassCosts, Distribution, Tail, Variation};
 use ioweir_config::{Complaint, Duration, Ratio};
 
+/// The most times that one read can miss.
+const MISSES_MAX: usize = 32;
 /// The shortest and the longest period of a swing.
 const PERIODS: [Duration; 2] = [Duration::new(Nanos(1_000_000)), Duration::from_seconds(3600)];
 
@@ -111,9 +113,18 @@ impl Experiment {
             let expected = "a table [cores] with read or completion above 0, since nothing else takes time";
             return Err(Complaint::expecting(key("misses"), "reads would be answered at once", expected));
         }
-        if class.misses.is_some_and(|misses| misses < Ratio::ONE) && self.is_background(class) {
+        let misses = class.misses.as_ref().map_or(&[][..], |misses| &misses.0);
+        if class.misses.is_some() && !(1..=MISSES_MAX).contains(&misses.len()) {
+            let problem = format!("are {}", misses.len());
+            return Err(Complaint::expecting(key("misses"), problem, format!("1 to {MISSES_MAX}")));
+        }
+        if misses.first().is_some_and(|first| *first < Ratio::ONE) && self.is_background(class) {
             let problem = "background work is done on its device";
             return Err(Complaint::expecting(key("misses"), problem, "the key left out"));
+        }
+        if class.direct > Ratio::ZERO && self.cores.is_none() {
+            let problem = "without cores, devices answer all requests";
+            return Err(Complaint::expecting(key("direct"), problem, "the key left out, or a table [cores]"));
         }
         let is_logged = self.log.is_some() && !self.is_own_work(class);
         if is_logged && costs.write.after(costs.completion) == Nanos::ZERO {

@@ -6,13 +6,13 @@ use ioweir_core::{Nanos, Priority, QueueLimits, SECTOR_BYTES, StreamId};
 
 use super::stop::Stoppable;
 use super::{Job, Progress, RunError};
-use crate::experiment::{ClassArrivals, DeviceGroup, Experiment, Place, limits, with_places};
+use crate::experiment::{ClassArrivals, ClassSpec, DeviceGroup, Experiment, Place, limits, with_places};
 use crate::sim::{
     Clients, Collector, CoresOutcome, DeviceOutcome, Ended, Machine, MachineCores, MachineDevice, MachineEnded,
-    MachineLocks, MachineLog, Observer, Outcome, OwnWork, ReadAhead, Route, Serial, Simulation, TurnCosts, Window,
-    run_machine,
+    MachineLocks, MachineLog, Misses, Observer, Outcome, OwnWork, ReadAhead, Route, Serial, Simulation, TurnCosts,
+    Window, run_machine,
 };
-use ioweir_config::SchedulerChoice;
+use ioweir_config::{Ratio, SchedulerChoice};
 use ioweir_device::Device;
 
 /// Requests that workers may have begun and not answered; more wait for their turn.
@@ -199,13 +199,19 @@ fn cores(
         workers: cores.workers,
         turns,
         costs: experiment.classes.iter().map(|class| experiment.costs(cores, class)).collect(),
-        misses: experiment.classes.iter().map(|class| class.misses).collect(),
+        misses: experiment.classes.iter().zip(places).map(|(class, place)| misses(class, place)).collect(),
         seed,
         log: log(experiment, clients, places),
         read_ahead: read_ahead(experiment, clients, places),
         locks,
         own_work,
     }))
+}
+
+/// How the reads of a class miss.
+fn misses(class: &ClassSpec, place: &Place) -> Misses {
+    let shares = class.misses.as_ref().map_or(vec![Ratio::ONE], |misses| misses.0.clone());
+    Misses { shares, direct: class.direct, end_byte: place.bytes }
 }
 
 /// The write log of an experiment that was checked.

@@ -6,10 +6,10 @@
 
 use std::cell::RefCell;
 
-use ioweir_config::Ratio;
 use ioweir_core::cores::Cores;
 use ioweir_core::policy::Policy;
 use ioweir_core::{Nanos, StreamId};
+use ioweir_device::random::Random;
 use ioweir_trace::Record;
 
 use super::cores::{CoreWork, Leaves, Way, Workers};
@@ -19,8 +19,8 @@ use super::log::{LogEnded, MachineLog, Points};
 use super::table::{InMachine, Table};
 use super::watch::Watch;
 use super::{
-    Arrivals, ClassCosts, Clients, Collector, Ended, Failure, Finished, LayerTimes, MachineLocks, Observer, OwnWork,
-    ReadAhead, Route, Simulation, Site, Sites, TurnCosts, Waits,
+    Arrivals, ClassCosts, Clients, Collector, Ended, Failure, Finished, LayerTimes, MachineLocks, Misses, Observer,
+    OwnWork, ReadAhead, Route, Simulation, Site, Sites, TurnCosts, Waits,
 };
 
 pub struct MachineDevice<'a> {
@@ -39,8 +39,8 @@ pub struct MachineCores {
     pub turns: TurnCosts,
     /// Processor time of the requests of each class.
     pub costs: Vec<ClassCosts>,
-    /// Of the reads of each class, the share whose data are not in memory; all of them where `None`.
-    pub misses: Vec<Option<Ratio>>,
+    /// How the reads of each class miss in memory.
+    pub misses: Vec<Misses>,
     /// The seed of what is drawn for requests: whether they miss, and their processor time. Each client has draws of its own, in the
     /// order of its requests, so that these are the same under every schedule.
     pub seed: u64,
@@ -282,6 +282,14 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             }
         }
         let is_answered = match &mut self.workers {
+            Some(workers) if let Some(cost) = self.table.misses_again(request) => {
+                let InMachine { number, times, .. } = &self.table.requests[request];
+                if O::WATCHES {
+                    self.observer.borrow_mut().missed_again(*number, times);
+                }
+                workers.again(self.now, request, cost, &mut self.table);
+                false
+            }
             Some(workers) => workers.completed(self.now, request, &mut self.table),
             None => true,
         };
@@ -308,7 +316,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     /// Lets workers finish what they have executed by now.
     fn advance_cores(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
         loop {
-            let Some(workers) = self.workers.as_mut().filter(|workers| workers.next_time() <= self.now) else {
+            let Some(workers) = self.workers.as_mut().filter(|workers| workers.is_due(self.now)) else {
                 return Ok(());
             };
             workers.advance(self.now, &mut self.table);
@@ -320,6 +328,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 }
             }
             if let Some(workers) = &mut self.workers {
+                leaves.append(workers.leaves());
                 *workers.leaves() = leaves;
             }
             self.report_refused(arrivals);
@@ -368,6 +377,8 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             work: CoreWork::NONE,
             times: LayerTimes::default(),
             retry: None,
+            completed: 0,
+            seed: 0,
         });
         match &mut self.workers {
             Some(workers) => {
@@ -378,7 +389,12 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 {
                     gates.begin(region, self.now);
                 }
-                let costs = self.table.costs[class].of(&record, self.table.draws.get_mut(client));
+                let draws = &mut self.table.draws;
+                if matches!(way, Way::Device { further: 1.. }) {
+                    self.table.requests[request].seed = draws.get_mut(client).map_or(0, Random::bits);
+                }
+                let costs = self.table.costs[class].of(&record, draws.get_mut(client));
+                let costs = (costs.0, if way == Way::Direct { Nanos::ZERO } else { costs.1 });
                 workers.arrive(self.now, request, costs, way.is_without_device(), &mut self.table);
             }
             None => self.send(request, arrivals)?,
@@ -389,7 +405,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     /// Sends a request to its device.
     fn send(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
         let InMachine { record, number, arrival, class, .. } = self.table.requests[request];
-        let (device, offset_bytes) = self.table.routes[class as usize].place(record.offset_bytes);
+        let (device, offset_bytes) = self.table.routes[class as usize].place(self.table.offset_bytes(request));
         let engine = self.devices.touch(device);
         let record = Record { offset_bytes, ..record };
         let arrival = if self.workers.is_some() { self.now } else { arrival };

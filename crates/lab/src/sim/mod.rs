@@ -22,6 +22,7 @@ mod load;
 mod locks;
 pub(crate) mod log;
 mod machine;
+mod misses;
 pub mod numbers;
 mod observe;
 mod outcome;
@@ -53,6 +54,7 @@ pub use load::{Load, LoadError};
 pub use locks::{MachineLocks, OwnWork};
 pub use log::{LogEnded, MachineLog};
 pub use machine::{Machine, MachineCores, MachineDevice, MachineEnded, run_machine};
+pub use misses::Misses;
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
     Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step,

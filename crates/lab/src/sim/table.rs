@@ -1,7 +1,6 @@
 //! The requests of a machine, and what holds them back in the server before they begin: late work of the server itself, locks, a full
 //! log.
 
-use ioweir_config::Ratio;
 use ioweir_core::cores::{Kind, Log, Source, Work};
 use ioweir_core::{Nanos, Operation, Slab};
 use ioweir_device::random::Random;
@@ -10,7 +9,7 @@ use ioweir_trace::Record;
 use super::cores::{CoreRequests, CoreWork, Way, Workers};
 use super::locks::{Gates, Locks, Piece};
 use super::log::Points;
-use super::{ClassCosts, Clients, LayerTimes, MachineCores, ReadAhead, Route};
+use super::{ClassCosts, Clients, LayerTimes, MachineCores, Misses, ReadAhead, Route};
 
 /// Draws of clients are numbered from here on; those of devices and of classes are below.
 const FIRST_DRAWS: u64 = 1 << 32;
@@ -33,6 +32,10 @@ pub(super) struct InMachine {
     pub(super) times: LayerTimes,
     /// Set once it is refused: when it would be accepted.
     pub(super) retry: Option<Nanos>,
+    /// The number of times that its device has completed it.
+    pub(super) completed: u8,
+    /// The seed of its processor times between two visits of its device.
+    pub(super) seed: u64,
 }
 
 /// The requests of a machine, and what they find in the server before their devices.
@@ -44,7 +47,7 @@ pub(super) struct Table {
     pub(super) deadlines: Vec<Option<Nanos>>,
     /// Of classes: their costs, and their shares of misses; empty without cores.
     pub(super) costs: Vec<ClassCosts>,
-    pub(super) misses: Vec<Option<Ratio>>,
+    pub(super) misses: Vec<Misses>,
     /// The draws of each client; empty if nothing is drawn.
     pub(super) draws: Vec<Random>,
     pub(super) log: Option<Points>,
@@ -96,7 +99,7 @@ impl Table {
     /// The part of a table for a machine with cores.
     pub(super) fn fill(&mut self, cores: MachineCores, clients: usize) -> Workers {
         let MachineCores { scheduler, workers, turns, costs, misses, seed, log, read_ahead, locks, own_work } = cores;
-        let draws = misses.iter().any(Option::is_some) || costs.iter().any(|costs| costs.variation.is_some());
+        let draws = misses.iter().any(Misses::draws) || costs.iter().any(|costs| costs.variation.is_some());
         if draws {
             self.draws = (0..clients as u64).map(|client| Random::stream(seed, FIRST_DRAWS + client)).collect();
         }
@@ -116,10 +119,30 @@ impl Table {
             return Way::ToLog;
         }
         if !self.draws.is_empty() && record.operation == Operation::Read {
-            let is_miss = self.misses[class()].is_none_or(|misses| self.draws[client()].chance(misses));
-            return if is_miss { Way::Device } else { Way::Memory };
+            return self.misses[class()].way(&mut self.draws[client()]);
         }
-        Way::Device
+        Way::ONCE
+    }
+
+    /// A device has completed a request. If the request needs it again, returns the processor time until then.
+    pub(super) fn misses_again(&mut self, request: u32) -> Option<Nanos> {
+        let InMachine { record, class, way, completed, seed, retry, .. } = &mut self.requests[request];
+        let Way::Device { further } = way else { return None };
+        if *further == 0 || retry.is_some() {
+            return None;
+        }
+        (*further, *completed) = (*further - 1, *completed + 1);
+        let mut draws = Random::stream(*seed, u64::from(*completed));
+        Some(self.costs[*class as usize].of(record, Some(&mut draws)).1)
+    }
+
+    /// Where on its devices a request has its next data.
+    pub(super) fn offset_bytes(&self, request: u32) -> u64 {
+        let InMachine { record, class, completed, .. } = &self.requests[request];
+        match self.misses.get(*class as usize) {
+            Some(misses) if *completed > 0 => misses.offset_bytes(record, *completed),
+            _ => record.offset_bytes,
+        }
     }
 
     pub(super) fn is_background(&self, request: u32) -> bool {

@@ -1,6 +1,6 @@
 //! Rules for the work of a machine's cores: locks, own work that gates writes, costs that vary, and rates that swing.
 
-use ioweir_lab::experiment::{Experiment, run_observed};
+use ioweir_lab::experiment::{Experiment, Which, explain, run_observed};
 use ioweir_lab::sim::{Checker, ClassOutcome};
 
 use crate::experiment::schedulers;
@@ -100,7 +100,7 @@ fn busy(scheduler: &str, schedule: &str) -> String {
          [log]\nsize = \"512KiB\"\ninterval = \"300ms\"\nclass = \"point\"\nbase = \"30us\"\nper_kib = \"1us\"\n\
          [locks]\nobject = \"1MiB\"\n[own_work]\nclass = \"own\"\nregion = \"2MiB\"\nwithin = \"2ms\"\n\
          [[device]]\nname = \"disks\"\nmodel = \"bank\"\ncount = 2\nstripe = \"64KiB\"\n\
-         [[class]]\nname = \"writer\"\nclients = 3\nbacklog = 4\nread_ratio = 0.5\nlocks = true\nmisses = 0.4\n\
+         [[class]]\nname = \"writer\"\nclients = 3\nbacklog = 4\nread_ratio = 0.5\nlocks = true\nmisses = [0.4, 0.5]\ndirect = 0.2\n\
          region = {{ from = \"0B\", to = \"8MiB\" }}\n\
          [[class]]\nname = \"point\"\nsize = \"16KiB\"\nregion = {{ from = \"1GiB\", to = \"2GiB\" }}\n\
          [[class]]\nname = \"own\"\nrate = \"100/s\"\nregion = {{ from = \"0B\", to = \"8MiB\" }}\ncost = {{ completion = \"150us\" }}\n\
@@ -141,8 +141,9 @@ fn senseless_work_is_refused_with_place() {
         ("amplitude = 0.5", "amplitude = 1.0", "class[2].swing.amplitude"),
         ("period = \"1s\"", "period = \"1us\"", "class[2].swing.period"),
         ("rate = \"100/s\"", "backlog = 1", "class[2].swing.period"),
+        ("misses = [0.4, 0.5]", "misses = []", "class[0].misses: are 0"),
         (
-            "misses = 0.4\n",
+            "misses = [0.4, 0.5]\n",
             "cost = { write = \"0s\", completion = \"0s\" }\n",
             "writes of `writer` would be answered at once",
         ),
@@ -151,4 +152,42 @@ fn senseless_work_is_refused_with_place() {
         let error = Experiment::parse("my.toml", &whole.replacen(from, to, 1)).expect_err(to).to_string();
         assert!(error.contains(at), "{to}: {error}");
     }
+}
+
+#[test]
+fn read_waits_as_often_as_it_misses() {
+    // 0.6 ms before the device, three times 2 ms there, and 0.4 ms after each.
+    let class = first(&steady("1s", "2ms", "misses = [1.0, 1.0, 1.0]", ""));
+    assert_eq!((class.requests, class.latency_sum_nanos), (99, 99 * 7_800_000));
+    assert_eq!(class.layers.expect("a machine").core_run_nanos(), 99 * 1_800_000);
+    let free = steady("1s", "2ms", "misses = [1.0, 1.0, 1.0]", "").replace("completion = \"400us\"", "");
+    assert_eq!(first(&free).latency_sum_nanos, 99 * 6_600_000);
+    // Half of the reads miss, a fifth of these again, and half of those once more: 0.65 times on average.
+    let class = first(&steady("60s", "2ms", "misses = [0.5, 0.2, 0.5]", ""));
+    let mean = class.latency_sum_nanos as f64 / class.requests as f64;
+    let waits = (mean - 600_000.0 - 0.5 * 400_000.0) / 2_400_000.0;
+    assert!((waits - 0.65).abs() < 0.03, "{waits}");
+}
+
+#[test]
+fn story_tells_of_reads_that_miss_again() {
+    let own = steady("1s", "2ms", "misses = [1.0, 1.0]", "");
+    let story = explain(&parse(&own), &Which::Request(0)).expect("it runs");
+    for words in [
+        "missed in memory 2 times: 2 ms of its time in the scheduler and the device was before the last",
+        "and was there for 2 ms",
+        "3 ms after it arrived",
+    ] {
+        assert!(story.contains(words), "{words}: {story}");
+    }
+}
+
+#[test]
+fn device_answers_direct_reads() {
+    let class = first(&steady("1s", "2ms", "misses = 1.0\ndirect = 1.0", ""));
+    assert_eq!((class.requests, class.latency_sum_nanos), (99, 99 * 2_600_000));
+    let half = first(&steady("10s", "2ms", "misses = [1.0, 1.0]\ndirect = 0.5", ""));
+    // A direct read takes 2.6 ms, another misses twice and takes 5.4 ms.
+    let mean = half.latency_sum_nanos as f64 / half.requests as f64;
+    assert!((mean / 4_000_000.0 - 1.0).abs() < 0.05, "{mean}");
 }
