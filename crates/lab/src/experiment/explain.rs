@@ -424,8 +424,11 @@ impl Story<'_> {
             let room = format_nanos(Nanos(times.log_room_nanos()));
             let _ = writeln!(out, "  waited for {room} for room in the write log, until a consistency point ended");
         }
-        let waits =
-            [(times.lock_nanos(), "the lock of its object"), (times.own_work_nanos(), "work of the server itself")];
+        let waits = [
+            (times.lock_nanos(), "the lock of its object"),
+            (times.own_work_nanos(), "work of the server itself"),
+            (times.memory_nanos(), "memory for what it reads"),
+        ];
         for (nanos, what) in waits.into_iter().filter(|(nanos, _)| *nanos > 0) {
             let _ = writeln!(out, "  waited for {} for {what}", format_nanos(Nanos(nanos)));
         }

@@ -115,6 +115,11 @@ keys! {
         per_kib: Duration = (Duration::default()),
         /// processor time of a request after its device has completed it
         completion: Duration = (Duration::default()),
+        /// further processor time of a request that is parked to wait and has to be found again. It is that of a read that goes to its
+        /// device, and of any request each time that it has waited for a lock, work of the server itself, memory or room in the log
+        slow_path: Duration = (Duration::default()),
+        /// memory for reads that wait for their devices, of each as much as it reads until it is answered; without limit if absent
+        read_buffers: Option<Size> = absent,
         /// time in which a worker changes queues
         turn: Duration = (Duration::default()),
         /// time that every turn of a worker takes before its first request, whether it changes queues or not
@@ -160,6 +165,8 @@ keys! {
         per_kib: Option<Duration> = absent,
         /// of a request after its device has completed it
         completion: Option<Duration> = absent,
+        /// of a read that goes to its device, beside
+        slow_path: Option<Duration> = absent,
         /// share of each of these times that varies
         spread: Option<Ratio> = absent,
         /// how it varies, as in [cores]
@@ -219,6 +226,9 @@ keys! {
         /// the class as which points write, with its device, region, share, priority and the size of a write; it has no
         /// requests of its own
         class: String = required,
+        /// the number of writes of a point, among which the contents of the log are divided; if absent, they have the size of the class's
+        /// requests
+        writes: Option<u32> = absent,
         /// processor time of a write of a point before it goes to its device
         base: Duration = (Duration::default()),
         /// processor time of each KiB of it

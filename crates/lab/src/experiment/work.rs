@@ -18,21 +18,24 @@ impl Experiment {
         let own = class.cost.clone().unwrap_or_default();
         let tail = own.tail.as_ref().or(cores.tail.as_ref()).map(TailSpec::tail);
         let distribution = own.distribution.unwrap_or(cores.distribution);
-        let costs = ClassCosts {
+        let whole = ClassCosts {
             read: own.read.unwrap_or(cores.read).nanos(),
             write: own.write.unwrap_or(cores.write).nanos(),
             other: own.other.unwrap_or(cores.other).nanos(),
             kibibyte: own.per_kib.unwrap_or(cores.per_kib).nanos(),
             completion: own.completion.unwrap_or(cores.completion).nanos(),
+            slow_path: own.slow_path.unwrap_or(cores.slow_path).nanos(),
             variation: Variation::new(own.spread.unwrap_or(cores.spread), distribution, tail),
         };
         // The requests of the server itself have a cost of their own before their device, and none after it.
-        let log = self.log.as_ref().filter(|log| log.class == class.name).map(|log| (log.base, log.per_kib));
-        let ahead = self.read_ahead.as_ref().filter(|ahead| ahead.class == class.name);
-        let Some((base, per_kib)) = log.or(ahead.map(|ahead| (ahead.base, ahead.per_kib))) else { return costs };
-        let data = u128::from(class.size.0) * u128::from(per_kib.nanos().0) / 1024;
-        let each = base.nanos().after(Nanos(u64::try_from(data).unwrap_or(u64::MAX)));
-        ClassCosts { read: each, write: each, kibibyte: Nanos::ZERO, completion: Nanos::ZERO, ..costs }
+        let costs = ClassCosts { completion: Nanos::ZERO, ..whole.clone() };
+        if let Some(log) = self.log.as_ref().filter(|log| log.class == class.name) {
+            return ClassCosts { write: log.base.nanos(), kibibyte: log.per_kib.nanos(), ..costs };
+        }
+        let Some(ahead) = self.read_ahead.as_ref().filter(|ahead| ahead.class == class.name) else { return whole };
+        let data = u128::from(class.size.0) * u128::from(ahead.per_kib.nanos().0) / 1024;
+        let read = ahead.base.nanos().after(Nanos(u64::try_from(data).unwrap_or(u64::MAX)));
+        ClassCosts { read, kibibyte: Nanos::ZERO, ..costs }
     }
 
     /// Whether the requests of a class are background work of the server: that of debts, or its own work.

@@ -205,6 +205,8 @@ fn cores(
         read_ahead: read_ahead(experiment, clients, places),
         locks,
         own_work,
+        slow_path: cores.slow_path.nanos(),
+        read_buffers: cores.read_buffers.map(|bytes| bytes.0),
     }))
 }
 
@@ -225,6 +227,7 @@ fn log(experiment: &Experiment, clients: &Clients, places: &[Place]) -> Option<M
         stream: StreamId(clients.of_class(number).start),
         priority: class.priority.map_or(Priority::NONE, |priority| priority.0),
         write_bytes: class.size.0,
+        writes: log.writes,
         first_byte,
         places: count,
     })

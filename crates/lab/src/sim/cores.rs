@@ -85,6 +85,8 @@ pub(super) trait CoreRequests {
 pub(super) struct Workers {
     pool: WorkerPool<Cores>,
     desk: Desk,
+    /// The processor time of a request that waited in the server, before it goes on.
+    slow_path: Nanos,
 }
 
 /// The requests of the workers, beside the caller's table of them.
@@ -104,9 +106,9 @@ struct AtDesk<'a, T> {
 }
 
 impl Workers {
-    pub(super) fn new(scheduler: Cores, workers: u32, turns: TurnCosts) -> Self {
+    pub(super) fn new(scheduler: Cores, workers: u32, turns: TurnCosts, slow_path: Nanos) -> Self {
         let desk = Desk { by_tag: Vec::new(), outside: VecDeque::new(), leaves: Vec::new() };
-        Self { pool: WorkerPool::new(scheduler, workers, turns), desk }
+        Self { pool: WorkerPool::new(scheduler, workers, turns), desk, slow_path }
     }
 
     pub(super) fn next_time(&self) -> Nanos {
@@ -175,12 +177,17 @@ impl Workers {
         pool.wake(&mut at_desk);
     }
 
+    /// A request that has left the cores waits for something in the server.
+    pub(super) fn waits(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
+        table.work(request).0.ready = now;
+    }
+
     /// A request that waited in the server, for which is said by the part, may try again.
     pub(super) fn resumed(&mut self, now: Nanos, request: u32, part: usize, table: &mut impl CoreRequests) {
         let (work, times) = table.work(request);
         times.waited(part, now.since(work.ready).0);
-        work.ready = now;
-        let Some(tag) = work.tag else { return };
+        (work.left, work.ready) = (work.left.after(self.slow_path), now);
+        let Some(tag) = work.tag else { return self.desk.leaves.push(Leaves::ForDevice(request)) };
         let (pool, mut at_desk) = self.at_desk(now, table);
         pool.scheduler.restarted(now, tag);
         pool.wake(&mut at_desk);

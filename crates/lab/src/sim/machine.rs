@@ -8,13 +8,13 @@ use std::cell::RefCell;
 
 use ioweir_core::cores::Cores;
 use ioweir_core::policy::Policy;
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::{Nanos, Operation, StreamId};
 use ioweir_device::random::Random;
 use ioweir_trace::Record;
 
 use super::cores::{CoreWork, Leaves, Way, Workers};
 use super::engine::Engine;
-use super::layers::{GATE, LOCK, LOG_ROOM};
+use super::layers::{GATE, LOCK, LOG_ROOM, MEMORY};
 use super::log::{LogEnded, MachineLog, Points};
 use super::table::{InMachine, Table};
 use super::watch::Watch;
@@ -48,6 +48,10 @@ pub struct MachineCores {
     pub read_ahead: Option<ReadAhead>,
     pub locks: Option<MachineLocks>,
     pub own_work: Option<OwnWork>,
+    /// The further processor time of a request that has waited in the server.
+    pub slow_path: Nanos,
+    /// Memory for reads that wait for their devices; without limit where `None`.
+    pub read_buffers: Option<u64>,
 }
 
 /// The inputs of a machine's run, apart from the arrivals.
@@ -377,6 +381,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             work: CoreWork::NONE,
             times: LayerTimes::default(),
             retry: None,
+            has_buffers: false,
             completed: 0,
             seed: 0,
         });
@@ -393,7 +398,8 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 if matches!(way, Way::Device { further: 1.. }) {
                     self.table.requests[request].seed = draws.get_mut(client).map_or(0, Random::bits);
                 }
-                let costs = self.table.costs[class].of(&record, draws.get_mut(client));
+                let is_slow = record.operation == Operation::Read && matches!(way, Way::Device { .. } | Way::Direct);
+                let costs = self.table.costs[class].of(&record, is_slow, draws.get_mut(client));
                 let costs = (costs.0, if way == Way::Direct { Nanos::ZERO } else { costs.1 });
                 workers.arrive(self.now, request, costs, way.is_without_device(), &mut self.table);
             }
@@ -404,6 +410,12 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
 
     /// Sends a request to its device.
     fn send(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
+        if let Some(workers) = &mut self.workers
+            && !self.table.takes_buffers(request)
+        {
+            workers.waits(self.now, request, &mut self.table);
+            return Ok(());
+        }
         let InMachine { record, number, arrival, class, .. } = self.table.requests[request];
         let (device, offset_bytes) = self.table.routes[class as usize].place(self.table.offset_bytes(request));
         let engine = self.devices.touch(device);
@@ -460,14 +472,17 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         }
     }
 
-    /// Resumes the requests that waited for a request that leaves the machine: the next one for its lock, and writes gated by it if it was
-    /// the last own work of its region.
+    /// Resumes the requests that waited for a request that leaves the machine: the next one for its lock, those for its memory, and
+    /// writes gated by it if it was the last own work of its region.
     fn let_others_go(&mut self, request: u32) {
         let Some(workers) = &mut self.workers else { return };
         let table = &mut self.table;
         let lock = table.lock_of(request);
         if let Some(next) = lock.and_then(|object| table.locks.as_mut()?.release(object)) {
             workers.resumed(self.now, next, LOCK, table);
+        }
+        for next in table.frees_buffers(request) {
+            workers.resumed(self.now, next, MEMORY, table);
         }
         let is_own = table.is_own_work(table.requests[request].class as usize);
         let Some(region) = table.region_of(request).filter(|_| is_own) else { return };

@@ -7,6 +7,7 @@
 
 mod account;
 mod ahead;
+mod buffers;
 mod clients;
 mod collect;
 mod cores;

@@ -6,6 +6,7 @@ use ioweir_core::{Nanos, Operation, Slab};
 use ioweir_device::random::Random;
 use ioweir_trace::Record;
 
+use super::buffers::Buffers;
 use super::cores::{CoreRequests, CoreWork, Way, Workers};
 use super::locks::{Gates, Locks, Piece};
 use super::log::Points;
@@ -32,6 +33,8 @@ pub(super) struct InMachine {
     pub(super) times: LayerTimes,
     /// Set once it is refused: when it would be accepted.
     pub(super) retry: Option<Nanos>,
+    /// Whether it has memory for what it reads.
+    pub(super) has_buffers: bool,
     /// The number of times that its device has completed it.
     pub(super) completed: u8,
     /// The seed of its processor times between two visits of its device.
@@ -54,6 +57,7 @@ pub(super) struct Table {
     pub(super) read_ahead: Option<ReadAhead>,
     pub(super) locks: Option<Locks>,
     pub(super) gates: Option<Gates>,
+    pub(super) buffers: Option<Buffers>,
     /// Requests of the server itself that are in the machine: writes of consistency points, and reads ahead.
     pub(super) own_live: u64,
     pub(super) own_completed: u64,
@@ -80,6 +84,7 @@ impl Table {
             read_ahead: None,
             locks: None,
             gates: None,
+            buffers: None,
             own_live: 0,
             own_completed: 0,
             ends: vec![u64::MAX; clients],
@@ -98,14 +103,28 @@ impl Table {
 
     /// The part of a table for a machine with cores.
     pub(super) fn fill(&mut self, cores: MachineCores, clients: usize) -> Workers {
-        let MachineCores { scheduler, workers, turns, costs, misses, seed, log, read_ahead, locks, own_work } = cores;
+        let MachineCores {
+            scheduler,
+            workers,
+            turns,
+            costs,
+            misses,
+            seed,
+            log,
+            read_ahead,
+            locks,
+            own_work,
+            read_buffers,
+            slow_path,
+        } = cores;
         let draws = misses.iter().any(Misses::draws) || costs.iter().any(|costs| costs.variation.is_some());
         if draws {
             self.draws = (0..clients as u64).map(|client| Random::stream(seed, FIRST_DRAWS + client)).collect();
         }
         (self.costs, self.misses, self.log, self.read_ahead) = (costs, misses, log.map(Points::new), read_ahead);
         (self.locks, self.gates) = (locks.map(Locks::new), own_work.map(Gates::new));
-        Workers::new(scheduler, workers, turns)
+        self.buffers = read_buffers.map(Buffers::new);
+        Workers::new(scheduler, workers, turns, slow_path)
     }
 
     /// The way of a client's request.
@@ -133,7 +152,32 @@ impl Table {
         }
         (*further, *completed) = (*further - 1, *completed + 1);
         let mut draws = Random::stream(*seed, u64::from(*completed));
-        Some(self.costs[*class as usize].of(record, Some(&mut draws)).1)
+        Some(self.costs[*class as usize].of(record, false, Some(&mut draws)).1)
+    }
+
+    /// Takes memory for what a request reads, if it needs any; otherwise it waits.
+    pub(super) fn takes_buffers(&mut self, request: u32) -> bool {
+        let Some(buffers) = &mut self.buffers else { return true };
+        let InMachine { way, record, has_buffers, .. } = &mut self.requests[request];
+        let needs = matches!(way, Way::Device { .. }) && record.operation == Operation::Read;
+        if !needs || *has_buffers {
+            return true;
+        }
+        *has_buffers = buffers.take(request, record.length_bytes);
+        *has_buffers
+    }
+
+    /// Returns the memory of a request that leaves the machine, and the requests that have theirs now.
+    pub(super) fn frees_buffers(&mut self, request: u32) -> Vec<u32> {
+        let (InMachine { record, has_buffers: true, .. }, Some(buffers)) = (&self.requests[request], &mut self.buffers)
+        else {
+            return Vec::new();
+        };
+        let granted = buffers.free(record.length_bytes);
+        for next in &granted {
+            self.requests[*next].has_buffers = true;
+        }
+        granted
     }
 
     /// Where on its devices a request has its next data.
