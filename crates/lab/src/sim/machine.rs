@@ -90,8 +90,9 @@ pub struct MachineEnded {
 
 struct Devices<'a, 'o, O> {
     engines: Vec<Engine<'a, Policy, Watch<'o, O>>>,
-    /// When each needs a turn.
+    /// When each needs a turn, and the first of these times.
     next: Vec<Nanos>,
+    first: Nanos,
     /// Devices to which something happened at this moment, and whether each is one.
     touched: Vec<usize>,
     is_touched: Vec<bool>,
@@ -111,15 +112,15 @@ impl<'a, 'o, O: Observer<Policy>> Devices<'a, 'o, O> {
 
     /// Lets the schedulers of devices to which something happened dispatch what they may.
     fn settle(&mut self) {
+        if self.touched.is_empty() {
+            return;
+        }
         for device in self.touched.drain(..) {
             self.is_touched[device] = false;
             self.engines[device].settle();
             self.next[device] = self.engines[device].next_time();
         }
-    }
-
-    fn next_time(&self) -> Nanos {
-        self.next.iter().copied().min().unwrap_or(Nanos::NEVER)
+        self.first = self.next.iter().copied().min().unwrap_or(Nanos::NEVER);
     }
 }
 
@@ -185,6 +186,7 @@ pub fn run_machine<O: Observer<Policy>>(
         devices: Devices {
             engines,
             next: vec![Nanos::NEVER; count],
+            first: Nanos::NEVER,
             touched: Vec::new(),
             is_touched: vec![false; count],
             now: Nanos::ZERO,
@@ -212,7 +214,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     fn run(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
         loop {
             let arrival = arrivals.next_time(self.now, self.held())?.unwrap_or(Nanos::NEVER);
-            let device = self.devices.next_time();
+            let device = self.devices.first;
             let cores = self.workers.as_ref().map_or(Nanos::NEVER, Workers::next_time);
             let point = self.table.log.as_ref().map_or(Nanos::NEVER, Points::due);
             let next = arrival.min(device).min(cores).min(point);
@@ -259,7 +261,8 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
 
     /// Completes what devices have finished by now.
     fn advance_devices(&mut self, arrivals: &mut impl Arrivals<Policy>) {
-        for device in 0..self.devices.engines.len() {
+        let count = if self.devices.first > self.now { 0 } else { self.devices.engines.len() };
+        for device in 0..count {
             if self.devices.next[device] > self.now {
                 continue;
             }
