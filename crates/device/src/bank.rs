@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
+use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Tier};
 
 use super::check::{fail, numbers, times};
 use super::{Device, Model, Service};
 use crate::random::Random;
-use ioweir_config::{Complaint, Duration, Size, keys};
+use ioweir_config::{Complaint, Duration, Ratio, Size, keys};
 
 /// The most disks of a bank.
 const DISKS_MAX: u32 = 1024;
@@ -32,6 +32,21 @@ keys! {
         per_kib: Duration = (Duration::default()),
         /// the number of disks among which the data of a write are divided, with an access on each
         stripe: u32 = (1),
+        /// a cache before the disks: { hits = 0.75, access = "150us", per_kib = "2us" }
+        cache: Option<BankCacheSpec> = absent,
+    }
+}
+
+keys! {
+    /// A cache of a bank. Reads that it serves find no queue; writes go to the disks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct BankCacheSpec {
+        /// the share of reads that it serves
+        hits: Ratio = required,
+        /// the time of a read
+        access: Duration = (Duration::default()),
+        /// the time of each whole KiB of it
+        per_kib: Duration = (Duration::default()),
     }
 }
 
@@ -106,6 +121,7 @@ struct BankDevice {
     sectors: u64,
     bank: Bank,
     random_nanos: u64,
+    cache: Option<BankCacheSpec>,
     draws: Random,
 }
 
@@ -116,7 +132,8 @@ impl Model for BankSpec {
         }
         numbers("bank", &[("disks", self.disks, 1, DISKS_MAX), ("stripe", self.stripe, 1, self.disks)])?;
         let parts = [("access", self.access), ("access_random", self.access_random), ("per_kib", self.per_kib)];
-        times("bank", &parts)
+        times("bank", &parts)?;
+        self.cache.map_or(Ok(()), |cache| times("bank.cache", &[("access", cache.access), ("per_kib", cache.per_kib)]))
     }
 
     fn rotates(&self) -> bool {
@@ -137,6 +154,7 @@ impl Model for BankSpec {
             sectors: self.capacity.0 / SECTOR_BYTES,
             bank: Bank::new(self),
             random_nanos: self.access_random.nanos().0,
+            cache: self.cache,
             draws: Random::new(seed),
         }))
     }
@@ -149,6 +167,14 @@ impl Device for BankDevice {
         }
         let end = dispatch.sector.saturating_add(u64::from(dispatch.sectors)).min(self.sectors);
         let bytes = end.saturating_sub(dispatch.sector) * SECTOR_BYTES;
+        if let Some(cache) = self.cache.filter(|_| dispatch.operation == Operation::Read)
+            && self.draws.chance(cache.hits)
+        {
+            let (overhead_nanos, kib_nanos) = (cache.access.nanos().0, cache.per_kib.nanos().0);
+            let transfer_nanos = kib_nanos.saturating_mul(bytes >> 10);
+            let finish = now.after(Nanos(overhead_nanos)).after(Nanos(transfer_nanos));
+            return Service { finish, overhead_nanos, transfer_nanos, tier: Tier::Fast, ..Service::default() };
+        }
         let disk = self.draws.below(self.bank.disks().into()) as u32;
         let span = if dispatch.operation == Operation::Read {
             let random_nanos = self.draws.exponential(self.random_nanos);
@@ -209,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn cached_reads_find_no_queue() {
+        let mut bank =
+            device("disks = 1\naccess = \"3ms\"\ncache = { hits = 0.75, access = \"150us\", per_kib = \"2us\" }", 1);
+        let spans: Vec<u64> = (0..4_000).map(|_| serve(&mut *bank, 0, Operation::Read, 8).finish.0).collect();
+        let hits = spans.iter().filter(|span| **span == 158_000).count();
+        assert!(hits.abs_diff(3_000) < 100, "{hits}");
+        assert_eq!(spans.iter().max(), Some(&(3_000_000 * (4_000 - hits as u64))), "the others queue for the disk");
+        assert!(serve(&mut *bank, 0, Operation::Write, 8).finish > Nanos(158_000));
+    }
+
+    #[test]
     fn write_divides_its_data_among_stripe() {
         let mut bank = device("disks = 8\naccess = \"1ms\"\nper_kib = \"10us\"\nstripe = 8", 1);
         // 64 KiB are 8 KiB on each disk, and every disk is busy with them.
@@ -230,6 +267,7 @@ mod tests {
             access_random: Duration::default(),
             per_kib: Duration::new(Nanos(10)),
             stripe: 1,
+            cache: None,
         }
     }
 

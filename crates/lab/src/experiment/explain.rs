@@ -152,6 +152,9 @@ struct Story<'a> {
     numbers: Vec<Vec<u64>>,
     /// The request's time by layer, in a machine.
     times: Option<LayerTimes>,
+    /// The number of times that it came back from its device to go there again, and its time by layer until the last of them.
+    returns: u32,
+    before: LayerTimes,
     /// The cause that holds the request now, and since when.
     held: Option<(Nanos, Held)>,
     first: Option<Explanation>,
@@ -184,6 +187,8 @@ impl<'a> Story<'a> {
             now: Nanos::ZERO,
             numbers: Vec::new(),
             times: None,
+            returns: 0,
+            before: LayerTimes::default(),
             held: None,
             first: None,
             last: None,
@@ -295,6 +300,16 @@ impl Observer<Policy> for Story<'_> {
         }
     }
 
+    fn missed_again(&mut self, number: u64, times: &LayerTimes) {
+        if number == self.number {
+            // The last time is told of.
+            let Self { number, clients, arrived, record, arrival, now, .. } = *self;
+            let (returns, numbers) = (self.returns + 1, std::mem::take(&mut self.numbers));
+            let fresh = Self::new(number, clients);
+            *self = Self { arrived, record, arrival, now, returns, before: *times, numbers, ..fresh };
+        }
+    }
+
     fn answered(&mut self, number: u64, _now: Nanos, times: &LayerTimes) {
         if number == self.number {
             self.times = Some(*times);
@@ -339,6 +354,16 @@ impl Story<'_> {
         self.charge(self.now);
         let until = self.dispatched.unwrap_or(self.now);
         let sent = self.tell_cores(&mut out, until).unwrap_or(arrival);
+        if self.returns > 0 {
+            let (times, span) =
+                (self.returns, self.before.of_layer(Layer::Scheduler) + self.before.of_layer(Layer::Device));
+            let _ = writeln!(
+                out,
+                "  missed in memory {} times: {} of its time in the scheduler and the device was before the last",
+                times + 1,
+                format_nanos(Nanos(span))
+            );
+        }
         let has_device = self.dispatched.is_some() || self.finished.is_none();
         if has_device {
             self.tell_waiting(&mut out, sent, until);
@@ -348,7 +373,7 @@ impl Story<'_> {
         }
         match (self.dispatched, self.service, self.finished) {
             (Some(dispatched), Some(service), Some(finished)) => {
-                let left = self.times.map(|times| dispatched.after(Nanos(times.of_layer(Layer::Device))));
+                let left = self.times.map(|times| dispatched.after(Nanos(self.of_last(times, Layer::Device))));
                 let inside = left.unwrap_or(finished).since(dispatched);
                 let queued = inside.since(Nanos(service.work_nanos()));
                 let _ = writeln!(
@@ -379,6 +404,11 @@ impl Story<'_> {
         out
     }
 
+    /// The time in a layer since the request last missed in memory.
+    fn of_last(&self, times: LayerTimes, layer: Layer) -> u64 {
+        times.of_layer(layer) - self.before.of_layer(layer)
+    }
+
     /// Tells the request's time in the cores; returns when the request left them for its device.
     fn tell_cores(&self, out: &mut String, dispatched: Nanos) -> Option<Nanos> {
         let times = self.times?;
@@ -394,12 +424,15 @@ impl Story<'_> {
             let room = format_nanos(Nanos(times.log_room_nanos()));
             let _ = writeln!(out, "  waited for {room} for room in the write log, until a consistency point ended");
         }
-        let waits =
-            [(times.lock_nanos(), "the lock of its object"), (times.own_work_nanos(), "work of the server itself")];
+        let waits = [
+            (times.lock_nanos(), "the lock of its object"),
+            (times.own_work_nanos(), "work of the server itself"),
+            (times.memory_nanos(), "memory for what it reads"),
+        ];
         for (nanos, what) in waits.into_iter().filter(|(nanos, _)| *nanos > 0) {
             let _ = writeln!(out, "  waited for {} for {what}", format_nanos(Nanos(nanos)));
         }
-        Some(Nanos(dispatched.0.saturating_sub(times.of_layer(Layer::Scheduler))))
+        Some(Nanos(dispatched.0.saturating_sub(self.of_last(times, Layer::Scheduler))))
     }
 
     fn tell_background(&self, out: &mut String) {

@@ -110,6 +110,21 @@ impl Experiment {
         }
         let what = "points write as a [[class]] of this file";
         let class = &self.classes[self.find_class("log.class", &log.class, what)?];
+        if let Some(writes) = log.writes {
+            if !(1..=POINT_WRITES_MAX).contains(&u64::from(writes)) {
+                let problem = format!("is {writes}");
+                return Err(Complaint::expecting("log.writes", problem, format!("1 to {POINT_WRITES_MAX}")));
+            }
+            if (log.size.0 / 2).div_ceil(u64::from(writes)) > class.size.0 {
+                let problem = format!("half of {} is more than {writes} writes of {}", log.size, class.size);
+                return Err(Complaint::expecting(
+                    "log.writes",
+                    problem,
+                    "more writes, or larger requests of the class",
+                ));
+            }
+            return Ok(());
+        }
         if log.size.0 / 2 < class.size.0 || log.size.0 / 2 / class.size.0.max(1) > POINT_WRITES_MAX {
             let problem = format!("half of {} is not a number of writes of {}", log.size, class.size);
             return Err(Complaint::expecting(
@@ -254,6 +269,7 @@ impl ClassSpec {
             ("read_ratio", self.read_ratio != Ratio::ONE),
             ("sequential", self.sequential != Ratio::ZERO),
             ("misses", self.misses.is_some()),
+            ("direct", self.direct != Ratio::ZERO),
             ("locks", self.locks),
             ("cost", self.cost.is_some()),
             ("region", is_ahead && self.region.is_some()),

@@ -219,6 +219,14 @@ pub const METRICS: &[Metric] = &[
         of_run: None,
     },
     Metric {
+        name: "memory_mean",
+        help: "waiting for memory for what is read, on average",
+        is_time: true,
+        is_of_machines: true,
+        of_class: Some(|class, _| layer(class, LayerTimes::memory_nanos)),
+        of_run: None,
+    },
+    Metric {
         name: "scheduler_mean",
         help: "waiting in the scheduler of the device, on average",
         is_time: true,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
 use crate::sim::{Distribution, Goal, SerialSpec};
+use crate::spec::OneOrMore;
 use ioweir_device::standing::Calibrated;
 use ioweir_device::{Extent, ModelChoice};
 
@@ -114,8 +115,15 @@ keys! {
         per_kib: Duration = (Duration::default()),
         /// processor time of a request after its device has completed it
         completion: Duration = (Duration::default()),
+        /// further processor time of a request that is parked to wait and has to be found again. It is that of a read that goes to its
+        /// device, and of any request each time that it has waited for a lock, work of the server itself, memory or room in the log
+        slow_path: Duration = (Duration::default()),
+        /// memory for reads that wait for their devices, of each as much as it reads until it is answered; without limit if absent
+        read_buffers: Option<Size> = absent,
         /// time in which a worker changes queues
         turn: Duration = (Duration::default()),
+        /// time that every turn of a worker takes before its first request, whether it changes queues or not
+        turn_each: Duration = (Duration::default()),
         /// time that a worker loses where a turn ends because its slice is used up, or a request is preempted for another
         expiry: Duration = (Duration::default()),
         /// windows that end with a part in which workers begin nothing: { window = "2ms", length = "100us" }
@@ -157,6 +165,8 @@ keys! {
         per_kib: Option<Duration> = absent,
         /// of a request after its device has completed it
         completion: Option<Duration> = absent,
+        /// of a read that goes to its device, beside
+        slow_path: Option<Duration> = absent,
         /// share of each of these times that varies
         spread: Option<Ratio> = absent,
         /// how it varies, as in [cores]
@@ -216,6 +226,9 @@ keys! {
         /// the class as which points write, with its device, region, share, priority and the size of a write; it has no
         /// requests of its own
         class: String = required,
+        /// the number of writes of a point, among which the contents of the log are divided; if absent, they have the size of the class's
+        /// requests
+        writes: Option<u32> = absent,
         /// processor time of a write of a point before it goes to its device
         base: Duration = (Duration::default()),
         /// processor time of each KiB of it
@@ -309,8 +322,12 @@ keys! {
         region: Option<Extent> = absent,
         /// share of requests that hit the fast tier, on a tiered array that draws it
         hit_ratio: Option<Ratio> = absent,
-        /// share of reads whose data are not in memory: the others are answered by [cores] without their device; 1 if absent
-        misses: Option<Ratio> = absent,
+        /// share of reads whose data are not in memory: the others are answered by [cores] without their device; 1 if absent. Several,
+        /// [0.7, 0.05]: of the reads that have missed so often, the share that misses again, for as much data after the last, once a worker
+        /// has spent `completion` and `per_kib` on what it has
+        misses: Option<OneOrMore<Ratio>> = absent,
+        /// share of the reads that miss which their device answers, without a worker after it
+        direct: Ratio = (Ratio::ZERO),
         /// whether its requests lock their object, of which [locks] has the size
         locks: bool = (false),
         /// its processor time where it differs from that in [cores]: { read = "200us", spread = 0.5 }

@@ -7,6 +7,8 @@ use super::spec::{ClassSpec, CoresSpec, Experiment, LocksSpec, OwnWorkSpec, Spac
 use crate::sim::{ClassCosts, Distribution, Tail, Variation};
 use ioweir_config::{Complaint, Duration, Ratio};
 
+/// The most times that one read can miss.
+const MISSES_MAX: usize = 32;
 /// The shortest and the longest period of a swing.
 const PERIODS: [Duration; 2] = [Duration::new(Nanos(1_000_000)), Duration::from_seconds(3600)];
 
@@ -16,21 +18,24 @@ impl Experiment {
         let own = class.cost.clone().unwrap_or_default();
         let tail = own.tail.as_ref().or(cores.tail.as_ref()).map(TailSpec::tail);
         let distribution = own.distribution.unwrap_or(cores.distribution);
-        let costs = ClassCosts {
+        let whole = ClassCosts {
             read: own.read.unwrap_or(cores.read).nanos(),
             write: own.write.unwrap_or(cores.write).nanos(),
             other: own.other.unwrap_or(cores.other).nanos(),
             kibibyte: own.per_kib.unwrap_or(cores.per_kib).nanos(),
             completion: own.completion.unwrap_or(cores.completion).nanos(),
+            slow_path: own.slow_path.unwrap_or(cores.slow_path).nanos(),
             variation: Variation::new(own.spread.unwrap_or(cores.spread), distribution, tail),
         };
         // The requests of the server itself have a cost of their own before their device, and none after it.
-        let log = self.log.as_ref().filter(|log| log.class == class.name).map(|log| (log.base, log.per_kib));
-        let ahead = self.read_ahead.as_ref().filter(|ahead| ahead.class == class.name);
-        let Some((base, per_kib)) = log.or(ahead.map(|ahead| (ahead.base, ahead.per_kib))) else { return costs };
-        let data = u128::from(class.size.0) * u128::from(per_kib.nanos().0) / 1024;
-        let each = base.nanos().after(Nanos(u64::try_from(data).unwrap_or(u64::MAX)));
-        ClassCosts { read: each, write: each, kibibyte: Nanos::ZERO, completion: Nanos::ZERO, ..costs }
+        let costs = ClassCosts { completion: Nanos::ZERO, ..whole.clone() };
+        if let Some(log) = self.log.as_ref().filter(|log| log.class == class.name) {
+            return ClassCosts { write: log.base.nanos(), kibibyte: log.per_kib.nanos(), ..costs };
+        }
+        let Some(ahead) = self.read_ahead.as_ref().filter(|ahead| ahead.class == class.name) else { return whole };
+        let data = u128::from(class.size.0) * u128::from(ahead.per_kib.nanos().0) / 1024;
+        let read = ahead.base.nanos().after(Nanos(u64::try_from(data).unwrap_or(u64::MAX)));
+        ClassCosts { read, kibibyte: Nanos::ZERO, ..costs }
     }
 
     /// Whether the requests of a class are background work of the server: that of debts, or its own work.
@@ -111,9 +116,18 @@ impl Experiment {
             let expected = "a table [cores] with read or completion above 0, since nothing else takes time";
             return Err(Complaint::expecting(key("misses"), "reads would be answered at once", expected));
         }
-        if class.misses.is_some_and(|misses| misses < Ratio::ONE) && self.is_background(class) {
+        let misses = class.misses.as_ref().map_or(&[][..], |misses| &misses.0);
+        if class.misses.is_some() && !(1..=MISSES_MAX).contains(&misses.len()) {
+            let problem = format!("are {}", misses.len());
+            return Err(Complaint::expecting(key("misses"), problem, format!("1 to {MISSES_MAX}")));
+        }
+        if misses.first().is_some_and(|first| *first < Ratio::ONE) && self.is_background(class) {
             let problem = "background work is done on its device";
             return Err(Complaint::expecting(key("misses"), problem, "the key left out"));
+        }
+        if class.direct > Ratio::ZERO && self.cores.is_none() {
+            let problem = "without cores, devices answer all requests";
+            return Err(Complaint::expecting(key("direct"), problem, "the key left out, or a table [cores]"));
         }
         let is_logged = self.log.is_some() && !self.is_own_work(class);
         if is_logged && costs.write.after(costs.completion) == Nanos::ZERO {

@@ -6,13 +6,13 @@ use ioweir_core::{Nanos, Priority, QueueLimits, SECTOR_BYTES, StreamId};
 
 use super::stop::Stoppable;
 use super::{Job, Progress, RunError};
-use crate::experiment::{ClassArrivals, DeviceGroup, Experiment, Place, limits, with_places};
+use crate::experiment::{ClassArrivals, ClassSpec, DeviceGroup, Experiment, Place, limits, with_places};
 use crate::sim::{
     Clients, Collector, CoresOutcome, DeviceOutcome, Ended, Machine, MachineCores, MachineDevice, MachineEnded,
-    MachineLocks, MachineLog, Observer, Outcome, OwnWork, ReadAhead, Route, Serial, Simulation, TurnCosts, Window,
-    run_machine,
+    MachineLocks, MachineLog, Misses, Observer, Outcome, OwnWork, ReadAhead, Route, Serial, Simulation, TurnCosts,
+    Window, run_machine,
 };
-use ioweir_config::SchedulerChoice;
+use ioweir_config::{Ratio, SchedulerChoice};
 use ioweir_device::Device;
 
 /// Requests that workers may have begun and not answered; more wait for their turn.
@@ -180,7 +180,7 @@ fn cores(
     let schedule = cores.schedule.row.schedule(&cores.schedule.settings);
     let scheduler = Cores::new(schedule, limits).map_err(|error| RunError::Value(format!("cores: {error}")))?;
     let turns = TurnCosts {
-        each: 0,
+        each: cores.turn_each.nanos().0,
         switch: cores.turn.nanos().0,
         expiry: cores.expiry.nanos().0,
         serial: cores.serial.map(Serial::from),
@@ -199,13 +199,21 @@ fn cores(
         workers: cores.workers,
         turns,
         costs: experiment.classes.iter().map(|class| experiment.costs(cores, class)).collect(),
-        misses: experiment.classes.iter().map(|class| class.misses).collect(),
+        misses: experiment.classes.iter().zip(places).map(|(class, place)| misses(class, place)).collect(),
         seed,
         log: log(experiment, clients, places),
         read_ahead: read_ahead(experiment, clients, places),
         locks,
         own_work,
+        slow_path: cores.slow_path.nanos(),
+        read_buffers: cores.read_buffers.map(|bytes| bytes.0),
     }))
+}
+
+/// How the reads of a class miss.
+fn misses(class: &ClassSpec, place: &Place) -> Misses {
+    let shares = class.misses.as_ref().map_or(vec![Ratio::ONE], |misses| misses.0.clone());
+    Misses { shares, direct: class.direct, end_byte: place.bytes }
 }
 
 /// The write log of an experiment that was checked.
@@ -219,6 +227,7 @@ fn log(experiment: &Experiment, clients: &Clients, places: &[Place]) -> Option<M
         stream: StreamId(clients.of_class(number).start),
         priority: class.priority.map_or(Priority::NONE, |priority| priority.0),
         write_bytes: class.size.0,
+        writes: log.writes,
         first_byte,
         places: count,
     })

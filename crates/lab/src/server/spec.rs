@@ -56,7 +56,7 @@ impl DiskSpec {
     /// The disks as a device; what they hold together means nothing here.
     pub(super) fn bank(&self) -> BankSpec {
         let Self { count, access, access_random, per_kib, stripe } = *self;
-        BankSpec { capacity: Size(u64::MAX), disks: count, access, access_random, per_kib, stripe }
+        BankSpec { capacity: Size(u64::MAX), disks: count, access, access_random, per_kib, stripe, cache: None }
     }
 }
 

@@ -30,8 +30,10 @@ impl CoreWork {
 /// The way of a request through the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// To its device and back.
-    Device,
+    /// To its device and back, and as often again as it misses further blocks.
+    Device { further: u8 },
+    /// To its device, from which it is answered.
+    Direct,
     /// To the write log, from which it is answered.
     ToLog,
     /// In the write log, or with nothing to put there.
@@ -45,6 +47,9 @@ pub(super) enum Way {
 }
 
 impl Way {
+    /// To its device and back.
+    pub(super) const ONCE: Self = Self::Device { further: 0 };
+
     /// Whether the server itself sends the request, and no client waits for it.
     pub(super) fn is_of_server(self) -> bool {
         matches!(self, Self::Point | Self::Ahead)
@@ -80,6 +85,8 @@ pub(super) trait CoreRequests {
 pub(super) struct Workers {
     pool: WorkerPool<Cores>,
     desk: Desk,
+    /// The processor time of a request that waited in the server, before it goes on.
+    slow_path: Nanos,
 }
 
 /// The requests of the workers, beside the caller's table of them.
@@ -99,13 +106,18 @@ struct AtDesk<'a, T> {
 }
 
 impl Workers {
-    pub(super) fn new(scheduler: Cores, workers: u32, turns: TurnCosts) -> Self {
+    pub(super) fn new(scheduler: Cores, workers: u32, turns: TurnCosts, slow_path: Nanos) -> Self {
         let desk = Desk { by_tag: Vec::new(), outside: VecDeque::new(), leaves: Vec::new() };
-        Self { pool: WorkerPool::new(scheduler, workers, turns), desk }
+        Self { pool: WorkerPool::new(scheduler, workers, turns), desk, slow_path }
     }
 
     pub(super) fn next_time(&self) -> Nanos {
         Nanos(self.pool.next().0)
+    }
+
+    /// Whether a worker has something to do by `now`, or a request leaves the cores.
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        self.next_time() <= now || !self.desk.leaves.is_empty()
     }
 
     /// Time that workers were busy, turns included, up to their last event.
@@ -155,12 +167,27 @@ impl Workers {
         false
     }
 
+    /// The device has completed a request that needs it again, after so much processor time.
+    pub(super) fn again(&mut self, now: Nanos, request: u32, cost: Nanos, table: &mut impl CoreRequests) {
+        let (work, _) = table.work(request);
+        *work = CoreWork { left: cost, ready: now, ..*work };
+        let Some(tag) = work.tag else { return self.desk.leaves.push(Leaves::ForDevice(request)) };
+        let (pool, mut at_desk) = self.at_desk(now, table);
+        pool.scheduler.restarted(now, tag);
+        pool.wake(&mut at_desk);
+    }
+
+    /// A request that has left the cores waits for something in the server.
+    pub(super) fn waits(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
+        table.work(request).0.ready = now;
+    }
+
     /// A request that waited in the server, for which is said by the part, may try again.
     pub(super) fn resumed(&mut self, now: Nanos, request: u32, part: usize, table: &mut impl CoreRequests) {
         let (work, times) = table.work(request);
         times.waited(part, now.since(work.ready).0);
-        work.ready = now;
-        let Some(tag) = work.tag else { return };
+        (work.left, work.ready) = (work.left.after(self.slow_path), now);
+        let Some(tag) = work.tag else { return self.desk.leaves.push(Leaves::ForDevice(request)) };
         let (pool, mut at_desk) = self.at_desk(now, table);
         pool.scheduler.restarted(now, tag);
         pool.wake(&mut at_desk);

@@ -20,6 +20,8 @@ pub struct ClassCosts {
     pub kibibyte: Nanos,
     /// Of any request after its device has completed it.
     pub completion: Nanos,
+    /// Of a read before it goes to its device, beside.
+    pub slow_path: Nanos,
     /// How times of equal requests differ; not at all where `None`.
     pub variation: Option<Variation>,
 }
@@ -70,8 +72,9 @@ impl Variation {
 }
 
 impl ClassCosts {
-    /// The processor time of a request before its device and after it; `draws` are those of its client.
-    pub(super) fn of(&self, record: &Record, draws: Option<&mut Random>) -> (Nanos, Nanos) {
+    /// The processor time of a request before its device and after it, where it is slow if it waits for that; `draws` are those of its
+    /// client.
+    pub(super) fn of(&self, record: &Record, is_slow: bool, draws: Option<&mut Random>) -> (Nanos, Nanos) {
         let data = u128::from(record.length_bytes) * u128::from(self.kibibyte.0) / 1024;
         let data = Nanos(u64::try_from(data).unwrap_or(u64::MAX));
         let (before, after) = match record.operation {
@@ -79,6 +82,7 @@ impl ClassCosts {
             Operation::Write => (self.write.after(data), self.completion),
             Operation::Flush | Operation::Discard => (self.other, self.completion),
         };
+        let before = if is_slow { before.after(self.slow_path) } else { before };
         match (&self.variation, draws) {
             (Some(variation), Some(draws)) => {
                 let before = variation.draw(before, draws).after(variation.draw_tail(draws));

@@ -41,7 +41,8 @@ const CORE_RUN: usize = 1;
 pub(super) const LOG_ROOM: usize = 2;
 pub(super) const LOCK: usize = 3;
 pub(super) const GATE: usize = 4;
-const FIRST_REASON: usize = 5;
+pub(super) const MEMORY: usize = 5;
+const FIRST_REASON: usize = 6;
 const DEVICE_QUEUE: usize = FIRST_REASON + Reason::COUNT;
 const DEVICE_SERVICE: usize = DEVICE_QUEUE + 1;
 
@@ -66,6 +67,8 @@ pub static TIME_PARTS: [TimePart; DEVICE_SERVICE + 1] = {
     parts[LOCK] = TimePart { layer: Layer::Cores, name: "lock", words };
     let words = "work of the server itself in its region is late";
     parts[GATE] = TimePart { layer: Layer::Cores, name: "own_work", words };
+    let words = "others hold the memory for what it reads";
+    parts[MEMORY] = TimePart { layer: Layer::Cores, name: "memory", words };
     let mut at = 0;
     while at < Reason::COUNT {
         let reason = Reason::ALL[at];
@@ -151,6 +154,12 @@ impl LayerTimes {
     #[must_use]
     pub const fn own_work_nanos(&self) -> u64 {
         self.part_nanos[GATE]
+    }
+
+    /// Time that memory for what it reads was awaited, in nanoseconds.
+    #[must_use]
+    pub const fn memory_nanos(&self) -> u64 {
+        self.part_nanos[MEMORY]
     }
 
     /// The time in a layer, in nanoseconds.

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use ioweir_core::cores::Log;
-use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, Priority, SECTOR_BYTES, StreamId};
 use ioweir_trace::Record;
 
 /// The log and the consistency point that empties it.
@@ -91,8 +91,10 @@ pub struct MachineLog {
     /// The client as which points write.
     pub stream: StreamId,
     pub priority: Priority,
-    /// The length of a write of a point.
+    /// The length of a write of a point, or the greatest.
     pub write_bytes: u64,
+    /// The number of writes of a point, among which its data are divided, if it is always the same.
+    pub writes: Option<u32>,
     /// The place of the first write.
     pub first_byte: u64,
     /// The number of writes after which points begin again at the first place; above zero.
@@ -124,8 +126,9 @@ pub(super) struct Points {
     due: Nanos,
     /// Whether a point became due while another was running.
     is_late: bool,
-    /// Writes of the running point that have not been sent to the cores.
+    /// Writes of the running point that have not been sent to the cores, and their length.
     unsent: u32,
+    length_bytes: u64,
     /// The place of the next write.
     place: u64,
     completed: u64,
@@ -141,6 +144,7 @@ impl Points {
             due: Nanos::NEVER,
             is_late: false,
             unsent: 0,
+            length_bytes: 0,
             place: 0,
             completed: 0,
         }
@@ -192,8 +196,13 @@ impl Points {
     }
 
     fn begin(&mut self, now: Nanos) {
-        let writes = self.log.filling.div_ceil(self.spec.write_bytes).max(1);
+        let writes = self.spec.writes.map_or(self.log.filling.div_ceil(self.spec.write_bytes).max(1), u64::from);
         self.unsent = u32::try_from(writes).unwrap_or(u32::MAX);
+        self.length_bytes = match self.spec.writes {
+            // Writes are whole sectors.
+            Some(writes) => self.log.filling.div_ceil(u64::from(writes)).next_multiple_of(SECTOR_BYTES),
+            None => self.spec.write_bytes,
+        };
         self.log.begin(self.unsent);
         (self.begun, self.due, self.is_late) = (now, Nanos::NEVER, false);
     }
@@ -219,7 +228,7 @@ impl Points {
         Some(Record {
             time: now,
             offset_bytes,
-            length_bytes: write_bytes,
+            length_bytes: self.length_bytes,
             operation: Operation::Write,
             flags: Flags::NONE,
             stream,
@@ -273,6 +282,7 @@ mod tests {
             stream: StreamId(0),
             priority: Priority::NONE,
             write_bytes: 100,
+            writes: None,
             first_byte: 0,
             places: 3,
         };

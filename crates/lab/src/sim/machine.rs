@@ -6,21 +6,21 @@
 
 use std::cell::RefCell;
 
-use ioweir_config::Ratio;
 use ioweir_core::cores::Cores;
 use ioweir_core::policy::Policy;
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::{Nanos, Operation, StreamId};
+use ioweir_device::random::Random;
 use ioweir_trace::Record;
 
 use super::cores::{CoreWork, Leaves, Way, Workers};
 use super::engine::Engine;
-use super::layers::{GATE, LOCK, LOG_ROOM};
+use super::layers::{GATE, LOCK, LOG_ROOM, MEMORY};
 use super::log::{LogEnded, MachineLog, Points};
 use super::table::{InMachine, Table};
 use super::watch::Watch;
 use super::{
-    Arrivals, ClassCosts, Clients, Collector, Ended, Failure, Finished, LayerTimes, MachineLocks, Observer, OwnWork,
-    ReadAhead, Route, Simulation, Site, Sites, TurnCosts, Waits,
+    Arrivals, ClassCosts, Clients, Collector, Ended, Failure, Finished, LayerTimes, MachineLocks, Misses, Observer,
+    OwnWork, ReadAhead, Route, Simulation, Site, Sites, TurnCosts, Waits,
 };
 
 pub struct MachineDevice<'a> {
@@ -39,8 +39,8 @@ pub struct MachineCores {
     pub turns: TurnCosts,
     /// Processor time of the requests of each class.
     pub costs: Vec<ClassCosts>,
-    /// Of the reads of each class, the share whose data are not in memory; all of them where `None`.
-    pub misses: Vec<Option<Ratio>>,
+    /// How the reads of each class miss in memory.
+    pub misses: Vec<Misses>,
     /// The seed of what is drawn for requests: whether they miss, and their processor time. Each client has draws of its own, in the
     /// order of its requests, so that these are the same under every schedule.
     pub seed: u64,
@@ -48,6 +48,10 @@ pub struct MachineCores {
     pub read_ahead: Option<ReadAhead>,
     pub locks: Option<MachineLocks>,
     pub own_work: Option<OwnWork>,
+    /// The further processor time of a request that has waited in the server.
+    pub slow_path: Nanos,
+    /// Memory for reads that wait for their devices; without limit where `None`.
+    pub read_buffers: Option<u64>,
 }
 
 /// The inputs of a machine's run, apart from the arrivals.
@@ -86,8 +90,9 @@ pub struct MachineEnded {
 
 struct Devices<'a, 'o, O> {
     engines: Vec<Engine<'a, Policy, Watch<'o, O>>>,
-    /// When each needs a turn.
+    /// When each needs a turn, and the first of these times.
     next: Vec<Nanos>,
+    first: Nanos,
     /// Devices to which something happened at this moment, and whether each is one.
     touched: Vec<usize>,
     is_touched: Vec<bool>,
@@ -107,15 +112,15 @@ impl<'a, 'o, O: Observer<Policy>> Devices<'a, 'o, O> {
 
     /// Lets the schedulers of devices to which something happened dispatch what they may.
     fn settle(&mut self) {
+        if self.touched.is_empty() {
+            return;
+        }
         for device in self.touched.drain(..) {
             self.is_touched[device] = false;
             self.engines[device].settle();
             self.next[device] = self.engines[device].next_time();
         }
-    }
-
-    fn next_time(&self) -> Nanos {
-        self.next.iter().copied().min().unwrap_or(Nanos::NEVER)
+        self.first = self.next.iter().copied().min().unwrap_or(Nanos::NEVER);
     }
 }
 
@@ -181,6 +186,7 @@ pub fn run_machine<O: Observer<Policy>>(
         devices: Devices {
             engines,
             next: vec![Nanos::NEVER; count],
+            first: Nanos::NEVER,
             touched: Vec::new(),
             is_touched: vec![false; count],
             now: Nanos::ZERO,
@@ -208,7 +214,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     fn run(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
         loop {
             let arrival = arrivals.next_time(self.now, self.held())?.unwrap_or(Nanos::NEVER);
-            let device = self.devices.next_time();
+            let device = self.devices.first;
             let cores = self.workers.as_ref().map_or(Nanos::NEVER, Workers::next_time);
             let point = self.table.log.as_ref().map_or(Nanos::NEVER, Points::due);
             let next = arrival.min(device).min(cores).min(point);
@@ -255,7 +261,8 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
 
     /// Completes what devices have finished by now.
     fn advance_devices(&mut self, arrivals: &mut impl Arrivals<Policy>) {
-        for device in 0..self.devices.engines.len() {
+        let count = if self.devices.first > self.now { 0 } else { self.devices.engines.len() };
+        for device in 0..count {
             if self.devices.next[device] > self.now {
                 continue;
             }
@@ -282,6 +289,14 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             }
         }
         let is_answered = match &mut self.workers {
+            Some(workers) if let Some(cost) = self.table.misses_again(request) => {
+                let InMachine { number, times, .. } = &self.table.requests[request];
+                if O::WATCHES {
+                    self.observer.borrow_mut().missed_again(*number, times);
+                }
+                workers.again(self.now, request, cost, &mut self.table);
+                false
+            }
             Some(workers) => workers.completed(self.now, request, &mut self.table),
             None => true,
         };
@@ -308,7 +323,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     /// Lets workers finish what they have executed by now.
     fn advance_cores(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
         loop {
-            let Some(workers) = self.workers.as_mut().filter(|workers| workers.next_time() <= self.now) else {
+            let Some(workers) = self.workers.as_mut().filter(|workers| workers.is_due(self.now)) else {
                 return Ok(());
             };
             workers.advance(self.now, &mut self.table);
@@ -320,6 +335,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 }
             }
             if let Some(workers) = &mut self.workers {
+                leaves.append(workers.leaves());
                 *workers.leaves() = leaves;
             }
             self.report_refused(arrivals);
@@ -368,6 +384,9 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             work: CoreWork::NONE,
             times: LayerTimes::default(),
             retry: None,
+            has_buffers: false,
+            completed: 0,
+            seed: 0,
         });
         match &mut self.workers {
             Some(workers) => {
@@ -378,7 +397,13 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 {
                     gates.begin(region, self.now);
                 }
-                let costs = self.table.costs[class].of(&record, self.table.draws.get_mut(client));
+                let draws = &mut self.table.draws;
+                if matches!(way, Way::Device { further: 1.. }) {
+                    self.table.requests[request].seed = draws.get_mut(client).map_or(0, Random::bits);
+                }
+                let is_slow = record.operation == Operation::Read && matches!(way, Way::Device { .. } | Way::Direct);
+                let costs = self.table.costs[class].of(&record, is_slow, draws.get_mut(client));
+                let costs = (costs.0, if way == Way::Direct { Nanos::ZERO } else { costs.1 });
                 workers.arrive(self.now, request, costs, way.is_without_device(), &mut self.table);
             }
             None => self.send(request, arrivals)?,
@@ -388,8 +413,14 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
 
     /// Sends a request to its device.
     fn send(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
+        if let Some(workers) = &mut self.workers
+            && !self.table.takes_buffers(request)
+        {
+            workers.waits(self.now, request, &mut self.table);
+            return Ok(());
+        }
         let InMachine { record, number, arrival, class, .. } = self.table.requests[request];
-        let (device, offset_bytes) = self.table.routes[class as usize].place(record.offset_bytes);
+        let (device, offset_bytes) = self.table.routes[class as usize].place(self.table.offset_bytes(request));
         let engine = self.devices.touch(device);
         let record = Record { offset_bytes, ..record };
         let arrival = if self.workers.is_some() { self.now } else { arrival };
@@ -444,14 +475,17 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         }
     }
 
-    /// Resumes the requests that waited for a request that leaves the machine: the next one for its lock, and writes gated by it if it was
-    /// the last own work of its region.
+    /// Resumes the requests that waited for a request that leaves the machine: the next one for its lock, those for its memory, and
+    /// writes gated by it if it was the last own work of its region.
     fn let_others_go(&mut self, request: u32) {
         let Some(workers) = &mut self.workers else { return };
         let table = &mut self.table;
         let lock = table.lock_of(request);
         if let Some(next) = lock.and_then(|object| table.locks.as_mut()?.release(object)) {
             workers.resumed(self.now, next, LOCK, table);
+        }
+        for next in table.frees_buffers(request) {
+            workers.resumed(self.now, next, MEMORY, table);
         }
         let is_own = table.is_own_work(table.requests[request].class as usize);
         let Some(region) = table.region_of(request).filter(|_| is_own) else { return };

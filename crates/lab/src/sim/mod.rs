@@ -7,6 +7,7 @@
 
 mod account;
 mod ahead;
+mod buffers;
 mod clients;
 mod collect;
 mod cores;
@@ -22,6 +23,7 @@ mod load;
 mod locks;
 pub(crate) mod log;
 mod machine;
+mod misses;
 pub mod numbers;
 mod observe;
 mod outcome;
@@ -53,6 +55,7 @@ pub use load::{Load, LoadError};
 pub use locks::{MachineLocks, OwnWork};
 pub use log::{LogEnded, MachineLog};
 pub use machine::{Machine, MachineCores, MachineDevice, MachineEnded, run_machine};
+pub use misses::Misses;
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
     Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step,

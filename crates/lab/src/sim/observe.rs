@@ -31,6 +31,8 @@ pub trait Observer<S> {
     fn refused(&mut self, _number: u64, _sectors: u32, _last: bool, _now: Nanos) {}
     /// A machine answers the record from its write log or from its memory; it goes to no device.
     fn without_device(&mut self, _number: u64) {}
+    /// The record of a machine misses again in memory: it goes to its device once more, for as much data. So far, it took this time by layer.
+    fn missed_again(&mut self, _number: u64, _times: &LayerTimes) {}
     /// A machine has answered the record, which took this time by layer. A call to [`Self::finished`] follows.
     fn answered(&mut self, _number: u64, _now: Nanos, _times: &LayerTimes) {}
     /// The record is done.
@@ -219,6 +221,11 @@ impl<S> Observer<S> for Checker {
         let sectors = self.unserved_sectors.insert(number, 0);
         let whole = super::records::sectors_of(&self.live[&number]);
         assert_eq!(sectors, Some(whole), "no device has served any of it");
+    }
+
+    fn missed_again(&mut self, number: u64, _times: &LayerTimes) {
+        let whole = super::records::sectors_of(&self.live[&number]);
+        assert_eq!(self.unserved_sectors.insert(number, whole), Some(0), "the device has served what it was asked");
     }
 
     fn answered(&mut self, number: u64, now: Nanos, times: &LayerTimes) {

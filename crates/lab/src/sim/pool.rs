@@ -130,6 +130,8 @@ pub(crate) struct WorkerPool<S> {
     doing: Box<[Doing]>,
     /// When each worker is due; an idle one never is.
     due: Box<[u64]>,
+    /// The time at which a worker is due next, and the first such worker.
+    next: (u64, u32),
     given: Box<[Given]>,
     idle: Vec<u32>,
     /// Workers that take up a turn or stand still: each takes a request afterwards.
@@ -148,6 +150,7 @@ impl<S: Discipline> WorkerPool<S> {
             costs,
             doing: vec![Doing::Idle; workers as usize].into(),
             due: vec![NEVER; workers as usize].into(),
+            next: (NEVER, 0),
             given: vec![Given::default(); workers as usize].into(),
             idle: (0..workers).rev().collect(),
             before_requests: 0,
@@ -157,13 +160,17 @@ impl<S: Discipline> WorkerPool<S> {
 
     /// The time at which a worker is due next, and the first such worker.
     pub(crate) fn next(&self) -> (u64, u32) {
-        let mut next = (NEVER, 0);
+        self.next
+    }
+
+    /// Looks for the worker that is due next.
+    fn seek_next(&mut self) {
+        self.next = (NEVER, 0);
         for (worker, due) in (0..).zip(&*self.due) {
-            if *due < next.0 {
-                next = (*due, worker);
+            if *due < self.next.0 {
+                self.next = (*due, worker);
             }
         }
-        next
     }
 
     /// The number of workers that idle.
@@ -202,6 +209,7 @@ impl<S: Discipline> WorkerPool<S> {
     pub(crate) fn end(&mut self, worker: u32) -> Option<Ran> {
         let at = worker as usize;
         self.due[at] = NEVER;
+        self.seek_next();
         let ran = match self.doing[at] {
             Doing::Idle => None,
             Doing::Turning { span } => {
@@ -244,6 +252,7 @@ impl<S: Discipline> WorkerPool<S> {
 
     fn plan(&mut self, worker: u32, at: u64, doing: Doing) {
         (self.due[worker as usize], self.doing[worker as usize]) = (at, doing);
+        self.next = self.next.min((at, worker));
     }
 
     /// Gives a worker its next turn, or lets it idle; returns whether it has one. If it comes from another turn, it first pays for that.

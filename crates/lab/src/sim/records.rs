@@ -79,11 +79,12 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
         self.observer.arrived(number, record, arrival);
         let (bytes, operation, stream) = (record.length_bytes, record.operation, record.stream.0);
         let in_flight = InFlight { number, arrival, bytes, operation, stream };
-        // Slots are first given out in ascending order.
-        match self.in_flight.get_mut(request as usize) {
-            Some(place) => *place = in_flight,
-            None => self.in_flight.push(in_flight),
+        let place = request as usize;
+        if place >= self.in_flight.len() {
+            // A driver that has grown gives out its new slots before older ones that were never used.
+            self.in_flight.resize(place + 1, in_flight);
         }
+        self.in_flight[place] = in_flight;
     }
 
     /// A sub-request has been served; answers with the stream whose record is done with it.

@@ -1,16 +1,16 @@
 //! The requests of a machine, and what holds them back in the server before they begin: late work of the server itself, locks, a full
 //! log.
 
-use ioweir_config::Ratio;
 use ioweir_core::cores::{Kind, Log, Source, Work};
 use ioweir_core::{Nanos, Operation, Slab};
 use ioweir_device::random::Random;
 use ioweir_trace::Record;
 
+use super::buffers::Buffers;
 use super::cores::{CoreRequests, CoreWork, Way, Workers};
 use super::locks::{Gates, Locks, Piece};
 use super::log::Points;
-use super::{ClassCosts, Clients, LayerTimes, MachineCores, ReadAhead, Route};
+use super::{ClassCosts, Clients, LayerTimes, MachineCores, Misses, ReadAhead, Route};
 
 /// Draws of clients are numbered from here on; those of devices and of classes are below.
 const FIRST_DRAWS: u64 = 1 << 32;
@@ -33,6 +33,12 @@ pub(super) struct InMachine {
     pub(super) times: LayerTimes,
     /// Set once it is refused: when it would be accepted.
     pub(super) retry: Option<Nanos>,
+    /// Whether it has memory for what it reads.
+    pub(super) has_buffers: bool,
+    /// The number of times that its device has completed it.
+    pub(super) completed: u8,
+    /// The seed of its processor times between two visits of its device.
+    pub(super) seed: u64,
 }
 
 /// The requests of a machine, and what they find in the server before their devices.
@@ -44,13 +50,14 @@ pub(super) struct Table {
     pub(super) deadlines: Vec<Option<Nanos>>,
     /// Of classes: their costs, and their shares of misses; empty without cores.
     pub(super) costs: Vec<ClassCosts>,
-    pub(super) misses: Vec<Option<Ratio>>,
+    pub(super) misses: Vec<Misses>,
     /// The draws of each client; empty if nothing is drawn.
     pub(super) draws: Vec<Random>,
     pub(super) log: Option<Points>,
     pub(super) read_ahead: Option<ReadAhead>,
     pub(super) locks: Option<Locks>,
     pub(super) gates: Option<Gates>,
+    pub(super) buffers: Option<Buffers>,
     /// Requests of the server itself that are in the machine: writes of consistency points, and reads ahead.
     pub(super) own_live: u64,
     pub(super) own_completed: u64,
@@ -77,6 +84,7 @@ impl Table {
             read_ahead: None,
             locks: None,
             gates: None,
+            buffers: None,
             own_live: 0,
             own_completed: 0,
             ends: vec![u64::MAX; clients],
@@ -95,14 +103,28 @@ impl Table {
 
     /// The part of a table for a machine with cores.
     pub(super) fn fill(&mut self, cores: MachineCores, clients: usize) -> Workers {
-        let MachineCores { scheduler, workers, turns, costs, misses, seed, log, read_ahead, locks, own_work } = cores;
-        let draws = misses.iter().any(Option::is_some) || costs.iter().any(|costs| costs.variation.is_some());
+        let MachineCores {
+            scheduler,
+            workers,
+            turns,
+            costs,
+            misses,
+            seed,
+            log,
+            read_ahead,
+            locks,
+            own_work,
+            read_buffers,
+            slow_path,
+        } = cores;
+        let draws = misses.iter().any(Misses::draws) || costs.iter().any(|costs| costs.variation.is_some());
         if draws {
             self.draws = (0..clients as u64).map(|client| Random::stream(seed, FIRST_DRAWS + client)).collect();
         }
         (self.costs, self.misses, self.log, self.read_ahead) = (costs, misses, log.map(Points::new), read_ahead);
         (self.locks, self.gates) = (locks.map(Locks::new), own_work.map(Gates::new));
-        Workers::new(scheduler, workers, turns)
+        self.buffers = read_buffers.map(Buffers::new);
+        Workers::new(scheduler, workers, turns, slow_path)
     }
 
     /// The way of a client's request.
@@ -116,10 +138,55 @@ impl Table {
             return Way::ToLog;
         }
         if !self.draws.is_empty() && record.operation == Operation::Read {
-            let is_miss = self.misses[class()].is_none_or(|misses| self.draws[client()].chance(misses));
-            return if is_miss { Way::Device } else { Way::Memory };
+            return self.misses[class()].way(&mut self.draws[client()]);
         }
-        Way::Device
+        Way::ONCE
+    }
+
+    /// A device has completed a request. If the request needs it again, returns the processor time until then.
+    pub(super) fn misses_again(&mut self, request: u32) -> Option<Nanos> {
+        let InMachine { record, class, way, completed, seed, retry, .. } = &mut self.requests[request];
+        let Way::Device { further } = way else { return None };
+        if *further == 0 || retry.is_some() {
+            return None;
+        }
+        (*further, *completed) = (*further - 1, *completed + 1);
+        let mut draws = Random::stream(*seed, u64::from(*completed));
+        Some(self.costs[*class as usize].of(record, false, Some(&mut draws)).1)
+    }
+
+    /// Takes memory for what a request reads, if it needs any; otherwise it waits.
+    pub(super) fn takes_buffers(&mut self, request: u32) -> bool {
+        let Some(buffers) = &mut self.buffers else { return true };
+        let InMachine { way, record, has_buffers, .. } = &mut self.requests[request];
+        let needs = matches!(way, Way::Device { .. }) && record.operation == Operation::Read;
+        if !needs || *has_buffers {
+            return true;
+        }
+        *has_buffers = buffers.take(request, record.length_bytes);
+        *has_buffers
+    }
+
+    /// Returns the memory of a request that leaves the machine, and the requests that have theirs now.
+    pub(super) fn frees_buffers(&mut self, request: u32) -> Vec<u32> {
+        let (InMachine { record, has_buffers: true, .. }, Some(buffers)) = (&self.requests[request], &mut self.buffers)
+        else {
+            return Vec::new();
+        };
+        let granted = buffers.free(record.length_bytes);
+        for next in &granted {
+            self.requests[*next].has_buffers = true;
+        }
+        granted
+    }
+
+    /// Where on its devices a request has its next data.
+    pub(super) fn offset_bytes(&self, request: u32) -> u64 {
+        let InMachine { record, class, completed, .. } = &self.requests[request];
+        match self.misses.get(*class as usize) {
+            Some(misses) if *completed > 0 => misses.offset_bytes(record, *completed),
+            _ => record.offset_bytes,
+        }
     }
 
     pub(super) fn is_background(&self, request: u32) -> bool {

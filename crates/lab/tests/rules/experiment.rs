@@ -384,14 +384,14 @@ fn key_table_and_keys_agree() {
     note("", &table);
     // Devices, cores, a log and background work are of another kind of file.
     let seen = "[[device]]\nseen = { source = \"trace\", name = \"a\", judged = \"second_half\", verdict = \"inside\", range = { depth_max = 8 } }";
-    let log = "[log]\nsize = \"1MiB\"\nclass = \"point\"\n[read_ahead]\nclass = \"ahead\"\n[locks]\nobject = \"1MiB\"\n[own_work]\nclass = \"own\"\n\
-               region = \"1MiB\"\nwithin = \"1ms\"\n[cores]\nread = \"1us\"\nwrite = \"1us\"\ntail = { share = 0.1, from = \"1ms\", to = \"2ms\" }";
+    let log = "[log]\nsize = \"1MiB\"\nwrites = 128\nclass = \"point\"\n[read_ahead]\nclass = \"ahead\"\n[locks]\nobject = \"1MiB\"\n[own_work]\nclass = \"own\"\n\
+               region = \"1MiB\"\nwithin = \"1ms\"\n[cores]\nread = \"1us\"\nwrite = \"1us\"\nread_buffers = \"1MiB\"\ntail = { share = 0.1, from = \"1ms\", to = \"2ms\" }";
     let text = MACHINE.replacen("[[device]]", seen, 1).replacen("[cores]", log, 1);
     let text = format!(
         "{text}[[class]]\nname = \"point\"\ndevice = \"d\"\n[[class]]\nname = \"ahead\"\ndevice = \"d\"\n\
          [[class]]\nname = \"reads\"\ndevice = \"d\"\nbacklog = 1\nsequential = 0.5\nmisses = 0.5\n\
          read_ratio = 0.5\nlocks = true\ncost = {{ read = \"1us\", write = \"1us\", other = \"1us\", per_kib = \"1us\", completion = \"1us\", \
-         spread = 0.5, distribution = \"exponential\", tail = {{ share = 0.1, from = \"1ms\", to = \"2ms\" }} }}\n\
+         slow_path = \"1us\", spread = 0.5, distribution = \"exponential\", tail = {{ share = 0.1, from = \"1ms\", to = \"2ms\" }} }}\n\
          [[class]]\nname = \"own\"\ndevice = \"d\"\nrate = \"1/s\"\nswing = {{ amplitude = 0.5, period = \"1s\" }}\n"
     );
     let machine: toml::Table = parse(&text).to_toml().parse().expect("TOML");
@@ -424,6 +424,16 @@ fn key_table_and_keys_agree() {
     };
     let known: std::collections::BTreeSet<String> = key_tables().into_iter().flat_map(of_table).collect();
     assert_eq!(found, known);
+}
+
+/// The driver grows while slots of its requests that were never used are left, and gives out the new ones first.
+#[test]
+fn overload_beyond_the_queue_is_simulated_to_the_end() {
+    let text = "duration = \"500ms\"\ninterval = \"500ms\"\nschedulers = [\"sfq\"]\ndepth = 2\n[device.tiered]\ncapacity = \"1GB\"\n\
+                fast = { read = \"constant 20us\" }\nslow = { read = \"constant 20us\" }\n[[class]]\nname = \"open\"\n\
+                rate = \"100k/s\"\n[[class]]\nname = \"other\"\nrate = \"1k/s\"\n[[class]]\nname = \"closed\"\nbacklog = 64\n";
+    let report = run(&parse(text), &origin(), &Silent).expect("a run");
+    assert!(report.summaries[0].cells[0].requests_simulated > 20_000);
 }
 
 #[test]

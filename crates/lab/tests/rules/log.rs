@@ -127,6 +127,8 @@ fn senseless_log_is_refused_with_place() {
         ("name = \"point\"\n", "name = \"point\"\nsequential = 0.5\n", "class[2].sequential"),
         ("size = \"512KiB\"", "size = \"16KiB\"", "log.size"),
         ("interval = \"300ms\"", "interval = \"0s\"", "log.interval"),
+        ("interval = \"300ms\"", "writes = 0", "log.writes: is 0"),
+        ("interval = \"300ms\"", "writes = 15", "log.writes: half of 512KiB is more than 15 writes of 16KiB"),
         (
             "write = \"80us\"\nper_kib = \"2us\"\ncompletion = \"10us\"",
             "",
@@ -141,4 +143,22 @@ fn senseless_log_is_refused_with_place() {
     let without = steady("size = \"1MiB\"", "1s").replace(cores, "");
     let error = Experiment::parse("my.toml", &without).expect_err("nobody fills it").to_string();
     assert!(error.contains("there are no cores"), "{error}");
+}
+
+#[test]
+fn point_divides_log_among_its_writes() {
+    // The point of 105 ms writes ten writes of 4 KiB, that of 210 ms eleven, each by four writes.
+    let text = steady("size = \"1MiB\"\ninterval = \"105ms\"\nwrites = 4\nper_kib = \"10us\"", "400ms");
+    let outcome = outcome(
+        &text
+            .replace("service = \"25ms\"", "service = \"1ms\"")
+            .replace("name = \"point\"\n", "name = \"point\"\nsize = \"128KiB\"\n"),
+    );
+    let log = outcome.log.expect("a log");
+    assert_eq!((log.points, log.writes), (3, 12));
+    // The third point has ten again.
+    let bytes = 4 * (10_240 + 11_264 + 10_240);
+    assert_eq!(outcome.classes[1].bytes, bytes);
+    let times = outcome.classes[1].layers.expect("a machine");
+    assert_eq!(times.core_run_nanos(), bytes / 1024 * 10_000);
 }

@@ -142,6 +142,18 @@ fn expired_slices_and_serial_windows_cost_time() {
 }
 
 #[test]
+fn every_turn_costs_its_time() {
+    // A request comes every 250 us and finds the worker idle, so that each has a turn of its own.
+    let class = |cores: &str| {
+        let outcome = busy_worker("rate = \"2k/s\"\narrivals = \"constant\"", cores, "from = \"250us\"");
+        let times = outcome.classes[0].layers.expect("a machine");
+        (times.core_wait_nanos() / outcome.classes[0].requests, outcome.cores.expect("cores").busy.0 / 3_998)
+    };
+    assert_eq!(class("schedule = \"all-to-hq\""), (0, 100_000));
+    assert_eq!(class("schedule = \"all-to-hq\"\nturn_each = \"30us\""), (30_000, 130_000));
+}
+
+#[test]
 fn deadline_needs_cores() {
     let text = "duration = \"1s\"\nschedulers = [\"fifo\"]\ndevice = \"hdd\"\n[[class]]\nname = \"a\"\nrate = \"1/s\"\ndeadline = \"5ms\"\n";
     let error = Experiment::parse("test.toml", text).expect_err("nobody reads it").to_string();

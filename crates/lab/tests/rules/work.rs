@@ -1,6 +1,6 @@
 //! Rules for the work of a machine's cores: locks, own work that gates writes, costs that vary, and rates that swing.
 
-use ioweir_lab::experiment::{Experiment, run_observed};
+use ioweir_lab::experiment::{Experiment, Which, explain, run_observed};
 use ioweir_lab::sim::{Checker, ClassOutcome};
 
 use crate::experiment::schedulers;
@@ -96,11 +96,11 @@ fn busy(scheduler: &str, schedule: &str) -> String {
     format!(
         "duration = \"2s\"\nschedulers = [\"{scheduler}\"]\ndepth = 4\n[cores]\nworkers = 2\nschedule = \"{schedule}\"\n\
          read = \"50us\"\nwrite = \"80us\"\nper_kib = \"2us\"\ncompletion = \"10us\"\nturn = \"1us\"\nexpiry = \"22us\"\n\
-         spread = 0.5\ntail = {{ share = 0.01, from = \"1ms\", to = \"2ms\" }}\n\
+         slow_path = \"12us\"\nread_buffers = \"6KiB\"\nspread = 0.5\ntail = {{ share = 0.01, from = \"1ms\", to = \"2ms\" }}\n\
          [log]\nsize = \"512KiB\"\ninterval = \"300ms\"\nclass = \"point\"\nbase = \"30us\"\nper_kib = \"1us\"\n\
          [locks]\nobject = \"1MiB\"\n[own_work]\nclass = \"own\"\nregion = \"2MiB\"\nwithin = \"2ms\"\n\
          [[device]]\nname = \"disks\"\nmodel = \"bank\"\ncount = 2\nstripe = \"64KiB\"\n\
-         [[class]]\nname = \"writer\"\nclients = 3\nbacklog = 4\nread_ratio = 0.5\nlocks = true\nmisses = 0.4\n\
+         [[class]]\nname = \"writer\"\nclients = 3\nbacklog = 4\nread_ratio = 0.5\nlocks = true\nmisses = [0.4, 0.5]\ndirect = 0.2\n\
          region = {{ from = \"0B\", to = \"8MiB\" }}\n\
          [[class]]\nname = \"point\"\nsize = \"16KiB\"\nregion = {{ from = \"1GiB\", to = \"2GiB\" }}\n\
          [[class]]\nname = \"own\"\nrate = \"100/s\"\nregion = {{ from = \"0B\", to = \"8MiB\" }}\ncost = {{ completion = \"150us\" }}\n\
@@ -119,7 +119,10 @@ fn times_with_locks_add_up_to_latency() {
             checker.conclude_served(outcome.requests_simulated);
             assert_eq!((ended.unfinished, ended.skipped), (0, 0), "{scheduler} {schedule}");
             let times = outcome.class("writer").expect("named").layers.expect("a machine");
-            assert!(times.lock_nanos() > 0 && times.own_work_nanos() > 0, "{scheduler} {schedule}: {times:?}");
+            assert!(
+                times.lock_nanos() > 0 && times.own_work_nanos() > 0 && times.memory_nanos() > 0,
+                "{scheduler} {schedule}: {times:?}"
+            );
         }
     }
 }
@@ -141,8 +144,9 @@ fn senseless_work_is_refused_with_place() {
         ("amplitude = 0.5", "amplitude = 1.0", "class[2].swing.amplitude"),
         ("period = \"1s\"", "period = \"1us\"", "class[2].swing.period"),
         ("rate = \"100/s\"", "backlog = 1", "class[2].swing.period"),
+        ("misses = [0.4, 0.5]", "misses = []", "class[0].misses: are 0"),
         (
-            "misses = 0.4\n",
+            "misses = [0.4, 0.5]\n",
             "cost = { write = \"0s\", completion = \"0s\" }\n",
             "writes of `writer` would be answered at once",
         ),
@@ -151,4 +155,72 @@ fn senseless_work_is_refused_with_place() {
         let error = Experiment::parse("my.toml", &whole.replacen(from, to, 1)).expect_err(to).to_string();
         assert!(error.contains(at), "{to}: {error}");
     }
+}
+
+#[test]
+fn read_waits_as_often_as_it_misses() {
+    // 0.6 ms before the device, three times 2 ms there, and 0.4 ms after each.
+    let class = first(&steady("1s", "2ms", "misses = [1.0, 1.0, 1.0]", ""));
+    assert_eq!((class.requests, class.latency_sum_nanos), (99, 99 * 7_800_000));
+    assert_eq!(class.layers.expect("a machine").core_run_nanos(), 99 * 1_800_000);
+    let free = steady("1s", "2ms", "misses = [1.0, 1.0, 1.0]", "").replace("completion = \"400us\"", "");
+    assert_eq!(first(&free).latency_sum_nanos, 99 * 6_600_000);
+    // Half of the reads miss, a fifth of these again, and half of those once more: 0.65 times on average.
+    let class = first(&steady("60s", "2ms", "misses = [0.5, 0.2, 0.5]", ""));
+    let mean = class.latency_sum_nanos as f64 / class.requests as f64;
+    let waits = (mean - 600_000.0 - 0.5 * 400_000.0) / 2_400_000.0;
+    assert!((waits - 0.65).abs() < 0.03, "{waits}");
+}
+
+#[test]
+fn story_tells_of_reads_that_miss_again() {
+    let own = steady("1s", "2ms", "misses = [1.0, 1.0]", "");
+    let story = explain(&parse(&own), &Which::Request(0)).expect("it runs");
+    for words in [
+        "missed in memory 2 times: 2.00 ms of its time in the scheduler and the device was before the last",
+        "and was there for 2.00 ms",
+        "5.40 ms after it arrived",
+    ] {
+        assert!(story.contains(words), "{words}: {story}");
+    }
+}
+
+#[test]
+fn device_answers_direct_reads() {
+    let class = first(&steady("1s", "2ms", "misses = 1.0\ndirect = 1.0", ""));
+    assert_eq!((class.requests, class.latency_sum_nanos), (99, 99 * 2_600_000));
+    let half = first(&steady("10s", "2ms", "misses = [1.0, 1.0]\ndirect = 0.5", ""));
+    // A direct read takes 2.6 ms, another misses twice and takes 5.4 ms.
+    let mean = half.latency_sum_nanos as f64 / half.requests as f64;
+    assert!((mean / 4_000_000.0 - 1.0).abs() < 0.05, "{mean}");
+}
+
+#[test]
+fn waiting_requests_take_slow_path() {
+    let slow = |of_class: &str, rest: &str| {
+        let text = steady("70ms", "1ms", of_class, rest).replace("[cores]\n", "[cores]\nslow_path = \"3ms\"\n");
+        let class = first(&text);
+        (class.requests, class.latency_sum_nanos)
+    };
+    // A read takes 0.6 ms and 3 ms before the device, 1 ms there and 0.4 ms after it.
+    assert_eq!(slow("", ""), (6, 6 * 5_000_000));
+    assert_eq!(slow("misses = 0.0", ""), (6, 6 * 1_000_000));
+    let locked = slow("locks = true\nmisses = 0.0\ncost = { read = \"15ms\" }", "[locks]\nobject = \"1GB\"");
+    // From 10 to 25.4 ms, and from 25.4 to 43.8, and from 43.8 to 62.2 ms.
+    assert_eq!(locked, (3, 15_400_000 + 23_800_000 + 32_200_000));
+}
+
+#[test]
+fn reads_wait_for_memory_in_their_order() {
+    let class = |buffers: &str| {
+        let text = steady("70ms", "1ms", "cost = { completion = \"15ms\" }", "");
+        first(&text.replace("[cores]\n", &format!("[cores]\nread_buffers = \"{buffers}\"\n")))
+    };
+    let times = |class: &ClassOutcome| class.layers.expect("a machine").memory_nanos();
+    let ample = class("8KiB");
+    assert_eq!((ample.requests, ample.latency_sum_nanos, times(&ample)), (5, 5 * 16_600_000, 0));
+    // The first read has the memory from 10.6 to 26.6 ms, the second until 42.6 ms, the third until 58.6 ms.
+    let scarce = class("4KiB");
+    assert_eq!((scarce.requests, scarce.latency_sum_nanos), (3, 16_600_000 + 22_600_000 + 28_600_000));
+    assert_eq!(times(&scarce), 6_000_000 + 12_000_000);
 }

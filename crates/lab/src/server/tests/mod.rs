@@ -3,6 +3,7 @@
 mod closed_forms;
 mod experiments;
 mod files;
+mod machine;
 mod mechanisms;
 mod rules;
 
