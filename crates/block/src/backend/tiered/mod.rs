@@ -14,7 +14,7 @@
 //! service has it moved (`relocation`).
 //!
 //! The map is durable in a [ledger](ledger::Ledger), a redb table of blocks and slots, from which the policy's own map is
-//! made at the start ([`Backend::fast_tier`](super::Backend::fast_tier)). After a loss of power at any moment, everything that was acknowledged as
+//! made at the start ([`Tiers::placement`](super::Tiers::placement)). After a loss of power at any moment, everything that was acknowledged as
 //! durable is there, and every other block has its old or its new content, because
 //!
 //! - a change of the map is committed after the data that it refers to was flushed: the entry of a slot after that slot, and
