@@ -80,11 +80,11 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
         let (bytes, operation, stream) = (record.length_bytes, record.operation, record.stream.0);
         let in_flight = InFlight { number, arrival, bytes, operation, stream };
         let place = request as usize;
-        if place >= self.in_flight.len() {
+        match self.in_flight.get_mut(place) {
+            Some(known) => *known = in_flight,
             // A driver that has grown gives out its new slots before older ones that were never used.
-            self.in_flight.resize(place + 1, in_flight);
+            None => self.in_flight.resize(place + 1, in_flight),
         }
-        self.in_flight[place] = in_flight;
     }
 
     /// A sub-request has been served; answers with the stream whose record is done with it.
