@@ -343,7 +343,7 @@ fn choices_read_back_and_say_what_is_wrong() {
 fn a_stored_state_of_another_version_is_refused() {
     let state = fitted("naive-day", &weeks(1)).save().unwrap();
     assert!(
-        Learned::restore(&state.replacen("\"version\":", "\"version\":99", 1))
+        Learned::restore(&state.replacen("\"version\":6", "\"version\":99", 1))
             .unwrap_err()
             .problem
             .contains("version 99")

@@ -335,6 +335,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                 }
             }
             if let Some(workers) = &mut self.workers {
+                // Requests that waited for one of these may leave the cores, too.
                 leaves.append(workers.leaves());
                 *workers.leaves() = leaves;
             }

@@ -1,5 +1,5 @@
 //! The requests of a machine, and what holds them back in the server before they begin: late work of the server itself, locks, a full
-//! log.
+//! log, too little memory.
 
 use ioweir_core::cores::{Kind, Log, Source, Work};
 use ioweir_core::{Nanos, Operation, Slab};
