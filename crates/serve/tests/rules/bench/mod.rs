@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -326,6 +327,15 @@ struct Expected {
     cookie: u64,
     length: usize,
     answer: Answer,
+}
+
+/// The connection is shut down at once: closing alone has no effect while a child process that another test is
+/// starting holds a copy of the descriptor.
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // The server may have hung up first.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
 }
 
 impl Peer {
