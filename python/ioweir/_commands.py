@@ -16,6 +16,7 @@ __all__ = [
     "replay",
     "reproduce",
     "show",
+    "targets",
     "trace_convert",
     "trace_cut",
     "trace_generate",
@@ -320,6 +321,36 @@ def show(
     """
     flags: dict[str, Any] = {}
     return _command.run(["show"], [spec], flags, is_json=False)
+
+
+def targets(
+    experiment: Path,
+    *,
+    fast: str | None = None,
+    export: Path | Sequence[Path] | None = None,
+) -> Any:
+    """Say which latency targets of tenants a tiered array can keep, with which setting, or what prevents it.
+
+    ``ioweir advise --targets`` on the command line.
+
+    Args:
+        experiment: Experiment (TOML): a tiered array, and the tenants as classes.
+        fast: Size of the fast tier, in which the data of the tenants are placed: "100GiB".
+        export: Write the document to a file; the suffix selects the form: .html, .md, .csv, .parquet, .json
+            or .txt; may be repeated.
+
+    Returns:
+        The document as the JSON output has it: dicts, lists and numbers.
+
+    Raises:
+        InputError: An argument or a file is wrong; the message has its place.
+        RunError: Something failed while running.
+    """
+    flags: dict[str, Any] = {
+        "fast": fast,
+        "export": export,
+    }
+    return _command.run(["advise", "targets"], [experiment], flags, is_json=True)
 
 
 def trace_convert(

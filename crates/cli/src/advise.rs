@@ -10,13 +10,14 @@ use crate::arguments::{AdviseArguments, AdviseVerb};
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::Outputs;
-use crate::{qos, scorecard, typed};
+use crate::{qos, scorecard, targets, typed};
 
 /// Makes the advice and writes it.
 pub(crate) fn act(arguments: &AdviseArguments) -> Result<(), Failure> {
     match &arguments.verb {
         Some(AdviseVerb::Scorecard(of_tenants)) => return scorecard::act(of_tenants),
         Some(AdviseVerb::Qos(search)) => return qos::act(search),
+        Some(AdviseVerb::Targets(promises)) => return targets::act(promises),
         None => {}
     }
     let spec = resolve(arguments)?;

@@ -58,6 +58,8 @@ mod show;
 mod simulate;
 #[cfg_attr(not(feature = "parquet"), path = "no_sweep.rs")]
 mod sweep;
+#[cfg(feature = "advise")]
+mod targets;
 mod trace;
 mod typed;
 #[cfg(all(test, feature = "plan", feature = "serve"))]

@@ -15,7 +15,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory as _};
 use crate::arguments::Arguments;
 
 /// The functions, each with its verb, the switches that it always sets, and what is said of it where that is not the verb's help.
-const FUNCTIONS: [(&str, &[&str], &[&str], &str); 11] = [
+const FUNCTIONS: [(&str, &[&str], &[&str], &str); 12] = [
     ("check", &["serve"], &["check"], "Check the spec of a server, with its devices and addresses, without serving"),
     ("doc", &["doc"], &[], ""),
     (
@@ -28,6 +28,7 @@ const FUNCTIONS: [(&str, &[&str], &[&str], &str); 11] = [
     ("replay", &["replay"], &[], ""),
     ("reproduce", &["reproduce"], &[], ""),
     ("show", &["show"], &[], ""),
+    ("targets", &["advise", "targets"], &[], ""),
     ("trace_convert", &["trace", "convert"], &[], ""),
     ("trace_cut", &["trace", "cut"], &[], ""),
     ("trace_generate", &["trace", "generate"], &[], ""),

@@ -13,4 +13,5 @@ pub mod probe;
 #[cfg(feature = "devices")]
 pub mod record;
 pub mod replay;
+pub mod targets;
 pub mod validation;

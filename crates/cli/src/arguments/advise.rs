@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ioweir_measure::advise::AdviseSpec;
 
-use super::{FoldArguments, OutputArguments, QosArguments, ReadingArguments, ScorecardArguments};
+use super::{FoldArguments, OutputArguments, QosArguments, ReadingArguments, ScorecardArguments, TargetsArguments};
 use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
@@ -56,4 +56,6 @@ pub(crate) enum AdviseVerb {
     Scorecard(ScorecardArguments),
     /// Search Linux's io.cost.qos: the settings with which a tenant keeps a stated p99 beside busy ones
     Qos(QosArguments),
+    /// Say which latency targets of tenants a tiered array can keep, with which setting, or what prevents it
+    Targets(TargetsArguments),
 }

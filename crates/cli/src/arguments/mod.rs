@@ -21,6 +21,8 @@ mod reproduce;
 #[cfg(feature = "advise")]
 mod scorecard;
 mod sweep;
+#[cfg(feature = "advise")]
+mod targets;
 mod trace;
 
 pub(crate) use candidates::{listed, of_flag as candidates_of};
@@ -60,6 +62,8 @@ pub(crate) use sweep::SweepArguments;
 pub(crate) use sweep::SweepMergeArguments;
 #[cfg(feature = "parquet")]
 pub(crate) use sweep::SweepVerb;
+#[cfg(feature = "advise")]
+pub(crate) use targets::TargetsArguments;
 pub(crate) use trace::{
     ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TogetherArguments, TraceArguments, TraceVerb,
 };

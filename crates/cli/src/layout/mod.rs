@@ -68,6 +68,7 @@ layouts! {
     "advise" One "`ioweir advise`";
     "scorecard" One "`ioweir advise scorecard`";
     "qos" One "`ioweir advise qos`";
+    "targets" One "`ioweir advise targets`";
     "simulate" One "`ioweir simulate`, of clients on devices";
     "simulate-servers" One "`ioweir simulate`, of [[server]] tables";
     "sweep" One "`ioweir sweep merge --export FILE.json`";

@@ -198,7 +198,7 @@ fn output_fits_eighty_columns() {
         "ctl",
     ];
     let helps = verbs.iter().map(|verb| vec![*verb, "--help"]);
-    let others: [&[&str]; 19] = [
+    let others: [&[&str]; 20] = [
         &[],
         &["plan"],
         &["doc", "wafl"],
@@ -206,6 +206,7 @@ fn output_fits_eighty_columns() {
         &["trace", "cut", "--help"],
         &["advise", "qos", "--help"],
         &["advise", "scorecard", "--help"],
+        &["advise", "targets", "--help"],
         &["demo"],
         &["compare", "trace.csv", "--scheduler", "none,bfq"],
         &["compare", "trace.csv", "--by", "stream", "--seeds", "1,2"],

@@ -69,7 +69,10 @@ impl Experiment {
 
     /// The decision of the gate on the models of the devices: the gravest of all. Devices are judged by what the traces of
     /// their classes show of them.
-    pub(crate) fn judgement(&self) -> Result<Judgement, RunError> {
+    ///
+    /// # Errors
+    /// [`RunError`] if a trace of a class cannot be read.
+    pub fn judgement(&self) -> Result<Judgement, RunError> {
         let mut judgements = Vec::new();
         for (number, group) in self.device_groups().iter().enumerate() {
             let standing = Standing::of_device(group.model, self.known(number));
