@@ -104,8 +104,8 @@ impl Devices {
             Backing::Placed => {
                 let ledger = Ledger::opened_by(opener(self.book.clone()))?;
                 let placed = Placed::open(disk(0), disk(1), ledger, device.depth)?;
-                Box::new(match device.relocates {
-                    Some(margin) => placed.relocating(margin),
+                Box::new(match &device.relocates {
+                    Some(relocates) => placed.relocating(relocates),
                     None => placed,
                 })
             }

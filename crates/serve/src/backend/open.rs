@@ -10,8 +10,8 @@ use super::late::DataFiles;
 use super::late::journal::Journal;
 use super::tiered::refuse_slow_tier;
 use super::{
-    Backend, Cached, Checked, Emulated, Faulty, Joined, Late, Ledger, Media, Memory, Placed, Upstream, book, file,
-    joined, open_file,
+    Backend, Cached, Checked, Emulated, Faulty, Joined, Late, Ledger, Media, Memory, Placed, Relocates, Upstream, book,
+    file, joined, open_file,
 };
 use crate::buffer::Buffer;
 use crate::snapshots::{self, Snapshots};
@@ -61,7 +61,7 @@ fn open_checked(
             files.snapshots = Some(Arc::new(Snapshots::open(path, &folder)?));
             open_file(Arc::new(files), *io, device.depth, *threads, registered)?
         }
-        _ => open_backend(&device.backend, (device.depth, device.relocates), device.read_only, registered)?,
+        _ => open_backend(&device.backend, (device.depth, device.relocates.as_ref()), device.read_only, registered)?,
     };
     if !device.checksums {
         return Ok(backend);
@@ -210,7 +210,7 @@ fn together(all: impl IntoIterator<Item = Found>) -> Found {
 
 fn open_backend(
     backend: &spec::Backend,
-    (depth, relocates): (u32, Option<u32>),
+    (depth, relocates): (u32, Option<&Relocates>),
     read_only: bool,
     registered: &mut [Buffer],
 ) -> Result<Box<dyn Backend>, String> {
@@ -243,7 +243,7 @@ fn open_backend(
                     let ledger = home.into_iter().fold(ledger, Ledger::marking);
                     let placed = Placed::open(slow, fast, ledger, depth)?;
                     Box::new(match relocates {
-                        Some(margin) => placed.relocating(margin),
+                        Some(relocates) => placed.relocating(relocates),
                         None => placed,
                     })
                 }

@@ -29,7 +29,7 @@ pub(super) fn keys_of(table: &str) -> Vec<Key> {
         }
         "service" => Service::keys()
             .into_iter()
-            .filter(|key| !["kind", "device", "state", "margin"].contains(&key.name))
+            .filter(|key| !["kind", "device", "state", "margin", "first"].contains(&key.name))
             .collect(),
         "device" => DeviceKeys::keys().into_iter().filter(|key| key.name == "size").collect(),
         "server" => Server::keys().into_iter().filter(|key| SERVER_KEYS.contains(&key.name)).collect(),

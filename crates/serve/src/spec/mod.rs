@@ -202,9 +202,9 @@ pub struct Device {
     /// Whether a service carries out discards later.
     #[serde(skip)]
     pub late: Option<Late>,
-    /// The percentage of its fast tier that a service keeps free, if one moves blocks between its tiers.
+    /// The aims of the service that moves blocks between its tiers, if there is one.
     #[serde(skip)]
-    pub relocates: Option<u32>,
+    pub relocates: Option<crate::backend::Relocates>,
     /// The storage of the device.
     #[serde(flatten)]
     pub backend: Backend,

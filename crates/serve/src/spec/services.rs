@@ -1,12 +1,14 @@
 //! Services of a server: background work on a device, each a tenant of it with a share of its own.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ioweir_config::{Complaint, Duration, IoPriority, KeySet as _, ShareKeys, Size, keys, shown};
 use serde::{Deserialize, Serialize};
 
 use super::check::within;
-use super::{Backend, Device, Spec};
+use super::{Backend, Device, Export, Spec};
+use crate::backend::Relocates;
 
 /// Discards that are carried out later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +59,8 @@ keys! {
         deadline: Option<Duration> = absent,
         /// `relocate`: percent of the fast tier that it keeps free, 1 to 90; 10 if absent
         margin: Option<u32> = absent,
+        /// `relocate`: exports whose data belong on the fast tier however seldom they are used, the most important first: ["database"]
+        first: Vec<String> = absent,
         /// requests of it that wait or are with the device at once, 1 to 64; 4 if absent, and 1 beside `idle_depth`
         depth: Option<u32> = absent,
         /// the most requests of clients, waiting or with the device, beside which it starts one of its own: 0 makes it an idle class; if
@@ -114,7 +118,7 @@ pub const SERVICES: &[ServiceRow] = &[
         name: "relocate",
         summary: "moves what is used often to the fast tier of a `tiered` device whose scheduler places data, and what is used least \
                   back, so that `margin` percent of the fast tier stay free",
-        keys: &["margin", "request_bytes_max"],
+        keys: &["margin", "first", "request_bytes_max"],
         keeps_state: false,
         lacks: |device| {
             let places = matches!(device.backend, Backend::Tiered { cache: None, .. });
@@ -132,7 +136,7 @@ pub const SERVICES: &[ServiceRow] = &[
 ];
 
 /// Keys that only some kinds take.
-const OWN_KEYS: [&str; 4] = ["every", "deadline", "margin", "request_bytes_max"];
+const OWN_KEYS: [&str; 5] = ["every", "deadline", "margin", "first", "request_bytes_max"];
 /// The percentage of the fast tier that a relocating service keeps free by default.
 const MARGIN: u32 = 10;
 /// The most requests of a service at once.
@@ -224,6 +228,7 @@ impl Spec {
                 return Err(Complaint::of_value(key("kind"), problem));
             }
             self.check_state(name, service, device)?;
+            self.check_first(name, service)?;
             let twice = |(other, its): (&String, &Service)| other < name && its.kind == service.kind;
             if self.services_of(device).any(twice) {
                 let problem =
@@ -252,14 +257,39 @@ impl Spec {
 
     /// Sets the keys of devices that follow from their services.
     fn prepare_devices(&mut self) {
-        let Self { device, service, .. } = self;
+        let Self { device, service, export, .. } = self;
         for device in device {
             let of_kind = |kind| service.iter().find(|(_, its)| its.kind == kind && its.device == device.name);
             let relocates = of_kind(ServiceKind::Relocate);
-            device.relocates = relocates.map(|(_, service)| service.margin.unwrap_or(MARGIN));
+            device.relocates = relocates.map(|(_, service)| Relocates {
+                margin_percent: service.margin.unwrap_or(MARGIN),
+                first: service.first.iter().filter_map(|name| slice_of(export, name)).collect(),
+            });
             let trims = of_kind(ServiceKind::Trim);
             device.late = trims.map(|(name, service)| Late { journal: service.state_path(name, device) });
         }
+    }
+
+    fn check_first(&self, name: &str, service: &Service) -> Result<(), Complaint> {
+        for (number, export) in service.first.iter().enumerate() {
+            let shown_by = self.present_exports().find(|(_, its)| its.name == *export).map(|(_, its)| its);
+            let problem = match shown_by {
+                None => format!("there is no export {}", shown(export)),
+                Some(its) if its.device != service.device => {
+                    format!("export {} shows the device {}", shown(export), shown(&its.device))
+                }
+                Some(its) if its.volume.is_some() => {
+                    format!("export {} shows a volume, whose place on the device may change", shown(export))
+                }
+                Some(_) if service.first[..number].contains(export) => {
+                    format!("export {} is named twice", shown(export))
+                }
+                Some(_) => continue,
+            };
+            let expected = format!("exports of the device {}, each once", shown(&service.device));
+            return Err(Complaint::of_value(format!("service.\"{name}\".first"), problem).expected(expected));
+        }
+        Ok(())
     }
 
     fn check_state(&self, name: &str, service: &Service, device: &Device) -> Result<(), Complaint> {
@@ -288,6 +318,13 @@ impl Spec {
         }
         Ok(())
     }
+}
+
+/// The bytes of its device that an export shows.
+fn slice_of(exports: &[Export], name: &str) -> Option<Range<u64>> {
+    let export = exports.iter().find(|export| !export.is_removed && export.name == name)?;
+    let from = export.offset.map_or(0, |offset| offset.0);
+    Some(from..export.size.map_or(u64::MAX, |size| from.saturating_add(size.0)))
 }
 
 impl Backend {

@@ -1,5 +1,7 @@
 //! Rules of the service that moves blocks between tiers: their new place, and that none is lost on the way.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::bench::{Bench, device};
@@ -8,7 +10,7 @@ use crate::history::*;
 use crate::powered::{Grid, Powered};
 use ioweir_config::Duration;
 use ioweir_core::{Nanos, Tier};
-use ioweir_serve::backend::{Action, Backend, Done, Io, Ledger, Memory, Placed, Task};
+use ioweir_serve::backend::{Action, Backend, Done, Io, Ledger, Memory, Placed, Relocates, Task};
 use ioweir_serve::buffer::{Buffer, Buffers};
 use ioweir_serve::spec::{Device, Faults, Service, Spec};
 use proptest::prelude::*;
@@ -29,8 +31,13 @@ fn tiered(length: &str, (slow, fast): (&str, &str)) -> (Device, Service) {
          [service.r]\nkind = \"relocate\"\ndevice = \"d\"\ndefault = \"run\"\ndepth = 2\n"
     );
     let mut spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(spec.device[0].relocates, Some(10));
+    assert_eq!(spec.device[0].relocates, Some(plain(10)));
     (device(&keys), spec.service.remove("r").unwrap())
+}
+
+/// A service that keeps this part of the fast tier free.
+fn plain(margin_percent: u32) -> Relocates {
+    Relocates { margin_percent, first: Vec::new() }
 }
 
 fn bench_of(length: &str, sizes: (&str, &str), backend: Placed) -> Bench {
@@ -38,11 +45,22 @@ fn bench_of(length: &str, sizes: (&str, &str), backend: Placed) -> Bench {
     Bench::with_services(device, Box::new(backend), [(service, None)])
 }
 
+/// Services that keep some part of the fast tier free, and have up to two ranges that come first.
+fn relocates() -> impl Strategy<Value = Relocates> {
+    let ranges = proptest::collection::vec((0..BLOCKS * BLOCK, 0..BLOCKS * BLOCK), 0..3);
+    (1_u32..90, ranges).prop_map(|(margin_percent, ranges)| Relocates {
+        margin_percent,
+        first: ranges.into_iter().map(|(from, length)| from..from + length).collect(),
+    })
+}
+
 proptest! {
     #![proptest_config(config(100))]
 
     #[test]
-    fn blocks_that_move_between_tiers_are_linearisable(moves in moves(), length in 0..3_usize, fast in 2_u64..12, margin in 1_u32..90) {
+    fn blocks_that_move_between_tiers_are_linearisable(
+        moves in moves(), length in 0..3_usize, fast in 2_u64..12, relocates in relocates(),
+    ) {
         let length = ["4KiB", "8KiB", "64KiB"][length];
         let backend = Placed::open(
             Box::new(Memory::new(BLOCKS * BLOCK)),
@@ -51,7 +69,7 @@ proptest! {
             4,
         );
         let fast = format!("{}KiB", 4 * fast);
-        let mut run = Run::new(bench_of(length, ("48KiB", &fast), backend.unwrap().relocating(margin)));
+        let mut run = Run::new(bench_of(length, ("48KiB", &fast), backend.unwrap().relocating(&relocates)));
         run.play(&moves);
         run.settle();
         run.ask(0, READ, 0, 0, BLOCKS);
@@ -63,12 +81,12 @@ proptest! {
 }
 
 /// Tiers on a grid, with their map on it, too.
-fn open_on(grid: &Grid, length: &str, seed: u64, margin: u32) -> Bench {
+fn open_on(grid: &Grid, length: &str, seed: u64, relocates: &Relocates) -> Bench {
     let stall = Duration::new(Nanos::from_millis(1));
     let faults = |seed| Faults { seed, stalls_per_million: 200_000, stall, ..Faults::default() };
     let tier = |at: usize| Box::new(Powered::new(grid, at, faults(seed.rotate_left(at as u32 * 16))));
     let backend = Placed::open(tier(0), tier(1), Ledger::opened_by(grid.opener(2)).unwrap(), 4).unwrap();
-    bench_of(length, ("48KiB", "24KiB"), backend.relocating(margin))
+    bench_of(length, ("48KiB", "24KiB"), backend.relocating(relocates))
 }
 
 proptest! {
@@ -76,11 +94,11 @@ proptest! {
 
     #[test]
     fn power_loss_during_relocation_keeps_durable_data(
-        moves in moves(), length in 0..3_usize, seed in any::<u64>(), at in 1_u64..400, slots in 3_u64..9, margin in 1_u32..90,
+        moves in moves(), length in 0..3_usize, seed in any::<u64>(), at in 1_u64..400, slots in 3_u64..9, relocates in relocates(),
     ) {
         let length = ["4KiB", "8KiB", "64KiB"][length];
         let grid = Grid::new(&[BLOCKS * BLOCK, slots * 4096, 4 << 20], seed);
-        let mut run = Run::new(open_on(&grid, length, seed, margin));
+        let mut run = Run::new(open_on(&grid, length, seed, &relocates));
         grid.cut_after(at);
         run.play(&moves);
         run.settle();
@@ -93,7 +111,7 @@ proptest! {
         drop(bench);
         grid.cut();
         grid.restore();
-        let mut bench = open_on(&grid, length, seed, margin);
+        let mut bench = open_on(&grid, length, seed, &relocates);
         for (block, found) in (0..).zip(read_all(&mut bench)) {
             check_durable(&asked, block, found);
         }
@@ -152,7 +170,7 @@ fn hot_blocks_move_up_and_cold_ones_down() {
         Ledger::in_memory().unwrap(),
         4,
     );
-    let mut bench = bench_of("64KiB", ("16MiB", "1MiB"), backend.unwrap().relocating(20));
+    let mut bench = bench_of("64KiB", ("16MiB", "1MiB"), backend.unwrap().relocating(&plain(20)));
     let reads_of = |uses: &Uses| uses.lock().unwrap().drain(..).filter(|(action, ..)| *action == Action::Read).count();
     for _ in 0..5 {
         ask(&mut bench, READ, 8 << 20, 64 << 10);
@@ -189,11 +207,85 @@ fn hot_blocks_move_up_and_cold_ones_down() {
     }
 }
 
+/// Tiers of 16 MiB and 1 MiB, and the blocks that lie on the fast one after everything is paid.
+fn placed_by(first: &[Range<u64>], uses: impl FnOnce(&mut Bench)) -> impl Fn(u64) -> bool {
+    let slow = Uses::default();
+    let backend = Placed::open(
+        Box::new(Noted(Memory::new(16 << 20), Arc::clone(&slow))),
+        Box::new(Memory::new(1 << 20)),
+        Ledger::in_memory().unwrap(),
+        4,
+    );
+    let relocates = Relocates { margin_percent: 20, first: first.to_vec() };
+    let mut bench = bench_of("64KiB", ("16MiB", "1MiB"), backend.unwrap().relocating(&relocates));
+    uses(&mut bench);
+    pay(&mut bench);
+    slow.lock().unwrap().clear();
+    // One read of each region makes none of them hot.
+    for region in 0..256 {
+        ask(&mut bench, READ, region << 16, 1 << 16);
+    }
+    let reads = slow.lock().unwrap().iter().filter(|its| its.0 == Action::Read).cloned().collect::<Vec<_>>();
+    let slow: BTreeSet<u64> =
+        reads.iter().flat_map(|(_, offset, length)| offset / 4096..(offset + length) / 4096).collect();
+    move |block| !slow.contains(&block)
+}
+
+#[test]
+fn ranges_that_come_first_are_moved_unused() {
+    let is_fast = placed_by(&[(8 << 20)..(8 << 20) + (256 << 10), (4 << 20) + 100..(4 << 20) + (64 << 10)], |_| {});
+    let fast: Vec<u64> = (0..4096).filter(|block| is_fast(*block)).collect();
+    let expected: Vec<u64> = (1025..1040).chain(2048..2112).collect();
+    assert_eq!(fast, expected, "whole blocks of both ranges");
+}
+
+#[test]
+fn earlier_ranges_get_the_room_of_later_ones() {
+    // 256 slots, of which one has the identity and 51 stay free.
+    let is_fast = placed_by(&[0..512 << 10, (1 << 20)..u64::MAX], |_| {});
+    let fast: Vec<u64> = (0..4096).filter(|block| is_fast(*block)).collect();
+    assert_eq!(fast, (0..128).chain(256..332).collect::<Vec<_>>(), "the second range has what the first leaves");
+}
+
+#[test]
+fn used_blocks_make_room_for_what_comes_first() {
+    let hot = |bench: &mut Bench| {
+        for block in 0..200 {
+            for _ in 0..5 {
+                ask(bench, READ, (8 << 20) + block * 4096, 4096);
+            }
+        }
+        pay(bench);
+    };
+    let is_fast = placed_by(&[], hot);
+    assert!((2048..2248).filter(|block| is_fast(*block)).count() > 190, "they are hot");
+    let is_fast = placed_by(&[0..512 << 10], hot);
+    assert!((0..128).all(&is_fast));
+    assert!((2048..2248).any(&is_fast), "hot blocks get the rest");
+}
+
+#[test]
+fn what_comes_first_must_be_an_export_of_the_device() {
+    let refused = |first: &str| {
+        let text = format!(
+            "[[device]]\nname = \"d\"\n{}[[device]]\nname = \"other\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
+             [[export]]\nname = \"a\"\ndevice = \"d\"\n[[export]]\nname = \"o\"\ndevice = \"other\"\n\
+             [service.r]\nkind = \"relocate\"\ndevice = \"d\"\nfirst = {first}\n",
+            keys("64KiB", "16MiB", "1MiB")
+        );
+        Spec::parse("test", &text).map(|spec| spec.device[0].relocates.clone()).map_err(|error| error.to_string())
+    };
+    assert_eq!(refused("[\"a\"]"), Ok(Some(Relocates { margin_percent: 10, first: vec![0..u64::MAX] })));
+    assert!(refused("[\"b\"]").unwrap_err().contains("there is no export b"));
+    assert!(refused("[\"o\"]").unwrap_err().contains("shows the device other"));
+    assert!(refused("[\"a\", \"a\"]").unwrap_err().contains("named twice"));
+}
+
 #[test]
 fn heat_is_remembered_across_restarts() {
     let open = |grid: &Grid| {
         let tier = |at: usize| Box::new(Powered::new(grid, at, Faults::default()));
-        Placed::open(tier(0), tier(1), Ledger::opened_by(grid.opener(2)).unwrap(), 4).unwrap().relocating(10)
+        Placed::open(tier(0), tier(1), Ledger::opened_by(grid.opener(2)).unwrap(), 4).unwrap().relocating(&plain(10))
     };
     let use_once = |backend: &mut Placed| {
         let buffers = Buffers::One(Buffer::with_capacity(4096));

@@ -61,6 +61,7 @@ pub use cached::Cached;
 pub use identity::refuse_slow_tier;
 pub use ledger::Ledger;
 pub use placed::Placed;
+pub use relocation::Relocates;
 
 /// The faster of two tiers, as a scheduler that places data sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::ledger::{Entry, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
 use super::pair::{Flight, Pair};
-use super::relocation::Relocation;
+use super::relocation::{Relocates, Relocation};
 use super::step::{Moving, Op, Stage};
 use super::{FastTier, TierStatus, slots_of};
 use crate::Extent;
@@ -112,10 +112,11 @@ impl Placed {
         })
     }
 
-    /// Moves blocks in the background, as a service says, and keeps this part of the fast tier free.
+    /// Moves blocks in the background, as a service says.
     #[must_use]
-    pub fn relocating(mut self, margin_percent: u32) -> Self {
-        self.relocation = Some(Relocation::new(self.slots, margin_percent, std::mem::take(&mut self.heat)));
+    pub fn relocating(mut self, relocates: &Relocates) -> Self {
+        let blocks = self.pair.slow.size_bytes() / BLOCK_BYTES;
+        self.relocation = Some(Relocation::new(self.slots, blocks, relocates, std::mem::take(&mut self.heat)));
         self
     }
 

@@ -23,6 +23,17 @@ use crate::buffer::{Buffer, Buffers};
 const LOOKS_MAX: usize = 1024;
 /// The most blocks that are examined each time for an unused one, to make room for hot ones.
 const LOOKS_FOR_ROOM: usize = 64;
+/// The most blocks that are examined each time where ranges come first.
+const EXAMINED_MAX: u64 = 1 << 14;
+
+/// The aims of a service that moves blocks between tiers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relocates {
+    /// The percentage of the fast tier that it keeps free.
+    pub margin_percent: u32,
+    /// Ranges of bytes whose blocks belong on the fast tier however seldom they are used, the most important range first.
+    pub first: Vec<Range<u64>>,
+}
 
 /// The choice of blocks that are moved in the background.
 #[derive(Debug)]
@@ -32,24 +43,58 @@ pub(super) struct Relocation {
     margin: u64,
     /// The block from which the next one to go back is looked for.
     hand: u64,
+    /// Ranges of blocks that belong on the fast tier, the most important first.
+    first: Vec<Range<u64>>,
+    /// The range of `first` that is being filled, and the block before which all of it was on the fast tier. It is examined once: what
+    /// comes to be used later is found by its heat.
+    filling: (usize, u64),
+    /// The blocks that were examined in vain since one was found that can go back.
+    fruitless: usize,
 }
 
 impl Relocation {
-    /// Keeps this part of the slots free.
-    pub(super) fn new(slots: u32, margin_percent: u32, heat: Heat) -> Self {
-        let margin = (u64::from(slots) * u64::from(margin_percent) / 100).max(1);
-        Self { heat, margin, hand: 0 }
+    pub(super) fn new(slots: u32, blocks: u64, relocates: &Relocates, heat: Heat) -> Self {
+        let margin = (u64::from(slots) * u64::from(relocates.margin_percent) / 100).max(1);
+        let whole = |bytes: &Range<u64>| bytes.start.div_ceil(BLOCK_BYTES)..(bytes.end / BLOCK_BYTES).min(blocks);
+        let first: Vec<Range<u64>> = relocates.first.iter().map(whole).collect();
+        let filling = (0, first.first().map_or(0, |range| range.start));
+        Self { heat, margin, hand: 0, first, filling, fruitless: 0 }
+    }
+
+    /// The importance of a block: its heat, and more in the ranges that come first.
+    fn rank(&self, block: u64) -> usize {
+        match self.first.iter().position(|range| range.contains(&block)) {
+            Some(number) => self.rank_of_range(number),
+            None => usize::from(self.heat.of(block)),
+        }
+    }
+
+    fn rank_of_range(&self, number: usize) -> usize {
+        usize::from(u8::MAX) + self.first.len() - number
+    }
+
+    /// The blocks that are left to examine in the ranges that come first.
+    fn unexamined(&self) -> u64 {
+        let (number, from) = self.filling;
+        let left = self.first.iter().skip(number).map(|range| range.end.saturating_sub(range.start.max(from)));
+        left.fold(0, u64::saturating_add)
     }
 }
 
 impl Placed {
     /// The blocks that should go to a tier.
     pub(super) fn owed_blocks(&self, to: Tier) -> u64 {
-        let Some(Relocation { heat, margin, .. }) = &self.relocation else { return 0 };
+        let Some(relocation) = &self.relocation else { return 0 };
+        let Relocation { heat, margin, .. } = relocation;
         let free = self.map.free();
         match to {
+            // If only blocks that come first are there, they may use the margin.
+            Tier::Base if relocation.fruitless >= self.map.len() => 0,
             Tier::Base => margin.saturating_sub(free).min(self.map.len() as u64),
-            Tier::Fast => heat.wanted_blocks().min(free.saturating_sub(*margin)),
+            Tier::Fast => {
+                let wanted = heat.wanted_blocks().saturating_add(relocation.unexamined());
+                wanted.min(free.saturating_sub(*margin))
+            }
         }
     }
 
@@ -75,6 +120,9 @@ impl Placed {
         if owed == 0 {
             return None;
         }
+        if self.relocation.as_ref()?.unexamined() > 0 {
+            return self.next_first(from).map(|found| found.start..found.end.min(found.start + owed));
+        }
         let mut from = from;
         loop {
             let region = self.relocation.as_ref()?.heat.wanted(from)?;
@@ -89,28 +137,67 @@ impl Placed {
         }
     }
 
-    /// The next blocks that go back: the least used of the next ones; or, where hot blocks have no room, some unused ones.
+    /// The next blocks on the slow tier at or after one, in the range that is being filled.
+    fn next_first(&mut self, from: u64) -> Option<Range<u64>> {
+        let (mut at, mut left) = (from, EXAMINED_MAX);
+        while left > 0 {
+            let relocation = self.relocation.as_ref()?;
+            let (number, known) = relocation.filling;
+            let range = relocation.first.get(number)?.clone();
+            let known = known.max(range.start);
+            let start = at.max(known);
+            let end = range.end.min(start.saturating_add(left));
+            let found = if start < end { self.away(start..end).next() } else { None };
+            let examined = found.as_ref().map_or(end, |found| found.start);
+            // Blocks before `from` may be on their way to the fast tier, and are examined when they have arrived.
+            if start == known {
+                let filling = &mut self.relocation.as_mut()?.filling;
+                *filling = if examined >= range.end { (number + 1, 0) } else { (number, examined) };
+            }
+            if found.is_some() || start > known && end >= range.end {
+                return found;
+            }
+            left -= end.saturating_sub(start);
+            at = if end >= range.end { 0 } else { end.max(at) };
+        }
+        None
+    }
+
+    /// The next blocks that go back: the least used of the next ones; or, where blocks have no room that should come, some that matter
+    /// less.
     fn next_return(&mut self, count_max: u64) -> Option<Range<u64>> {
         let owed = self.owed_blocks(Tier::Base).min(count_max);
         let relocation = self.relocation.as_mut()?;
-        let (looks_max, wanted) = match owed {
-            0 if self.map.free() > relocation.margin => return None,
-            0 => (LOOKS_FOR_ROOM, relocation.heat.wanted_blocks().min(count_max)),
-            _ => (LOOKS_MAX, owed),
+        // Only blocks of less than this rank may go back.
+        let (looks_max, wanted, below) = match (owed, relocation.unexamined()) {
+            (0, _) if self.map.free() > relocation.margin => return None,
+            (0, 0) => (LOOKS_FOR_ROOM, relocation.heat.wanted_blocks().min(count_max), 1),
+            (0, left) => (LOOKS_MAX, left.min(count_max), relocation.rank_of_range(relocation.filling.0)),
+            (_, 0) => (LOOKS_MAX, owed, relocation.rank_of_range(relocation.first.len())),
+            (..) => (LOOKS_MAX, owed, relocation.rank_of_range(relocation.filling.0)),
         };
         if wanted == 0 {
             return None;
         }
         let around = self.map.placed_from(relocation.hand).chain(self.map.placed_from(0));
-        let looked: Vec<u64> = around.take(looks_max).collect();
-        let coldest = looked.iter().copied().min_by_key(|block| relocation.heat.of(*block))?;
-        let heat = relocation.heat.of(coldest);
-        if owed == 0 && heat > 0 {
-            relocation.hand = looked.last().map_or(0, |last| last + 1);
+        let examined_max = if relocation.first.is_empty() { looks_max } else { EXAMINED_MAX as usize };
+        let examined: Vec<u64> = around.take(examined_max).collect();
+        let looked = examined.iter().copied().filter(|block| relocation.rank(*block) < below).take(looks_max);
+        let Some(coldest) = looked.min_by_key(|block| relocation.rank(*block)) else {
+            relocation.hand = examined.last().map_or(0, |last| last + 1);
+            if below > 1 {
+                relocation.fruitless += examined.len();
+            }
+            if relocation.fruitless >= self.map.len() {
+                // The ranges that come first have all the room that there is.
+                relocation.filling = (relocation.first.len(), 0);
+            }
             return None;
-        }
+        };
+        relocation.fruitless = 0;
+        let rank = relocation.rank(coldest);
         let mut end = coldest + 1;
-        while end - coldest < wanted && self.map.slot_of(end).is_some() && relocation.heat.of(end) <= heat {
+        while end - coldest < wanted && self.map.slot_of(end).is_some() && relocation.rank(end) <= rank {
             end += 1;
         }
         relocation.hand = end;

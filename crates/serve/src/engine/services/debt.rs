@@ -1,5 +1,7 @@
 //! The duty of a service that pays a debt of the backend: discards to be carried out, blocks on the wrong tier.
 
+use std::ops::Range;
+
 use ioweir_core::Nanos;
 
 use super::{Duty, Found, Next, Piece, ServiceReport, ServiceWait};
@@ -20,6 +22,8 @@ pub(super) struct Debt {
     /// The offset from which the next range is looked for.
     cursor: u64,
     in_flight: u32,
+    /// The bytes in flight of each of the tasks, which are still owed.
+    pending_bytes: Vec<u64>,
     wall: Nanos,
     /// The time to try again after a failure.
     again: Nanos,
@@ -29,17 +33,38 @@ pub(super) struct Debt {
 }
 
 impl Debt {
-    pub(super) const fn new(tasks: &'static [Task], length_max: Option<u64>) -> Self {
+    pub(super) fn new(tasks: &'static [Task], length_max: Option<u64>) -> Self {
         Self {
             tasks,
             length_max,
             cursor: 0,
             in_flight: 0,
+            pending_bytes: vec![0; tasks.len()],
             wall: Nanos::ZERO,
             again: Nanos::ZERO,
             since: None,
             finished: None,
         }
+    }
+
+    /// A range that is not in flight of the first task that owes one, at or after an offset.
+    fn next_range(&self, backend: &mut dyn Backend, from: u64, length_max: u64) -> Option<(Task, Range<u64>)> {
+        self.tasks.iter().zip(&self.pending_bytes).find_map(|(&task, pending)| {
+            let length_max = match *pending {
+                0 => length_max,
+                pending => length_max.min(backend.owed_bytes(task).saturating_sub(pending)),
+            };
+            if length_max == 0 {
+                return None;
+            }
+            Some((task, backend.next_owed(task, from, length_max)?))
+        })
+    }
+
+    /// The bytes in flight of a piece's task.
+    fn pending(&mut self, piece: Piece) -> Option<&mut u64> {
+        let number = self.tasks.iter().position(|task| piece.action == Action::Serve(*task))?;
+        self.pending_bytes.get_mut(number)
     }
 }
 
@@ -60,12 +85,10 @@ impl Duty for Debt {
             return Next::Later(self.again.since(self.wall));
         }
         let length_max = self.length_max.unwrap_or(length_max);
-        let tasks = self.tasks;
-        let mut look = |from| tasks.iter().find_map(|&task| Some((task, backend.next_owed(task, from, length_max)?)));
-        let mut found = look(self.cursor);
+        let mut found = self.next_range(backend, self.cursor, length_max);
         // Ranges in flight are still owed, so the search starts again at the beginning only when there are none.
         if found.is_none() && self.cursor > 0 && self.in_flight == 0 {
-            found = look(0);
+            found = self.next_range(backend, 0, length_max);
         }
         let Some((task, range)) = found else {
             let wait = if self.in_flight == 0 { ServiceWait::NothingOwed } else { ServiceWait::Nothing };
@@ -74,16 +97,26 @@ impl Duty for Debt {
         self.cursor = range.end;
         self.in_flight += 1;
         let (offset, length) = (range.start, range.end - range.start);
-        Next::Request(Piece { action: Action::Serve(task), offset, length })
+        let piece = Piece { action: Action::Serve(task), offset, length };
+        if let Some(pending) = self.pending(piece) {
+            *pending += length;
+        }
+        Next::Request(piece)
     }
 
     fn put_back(&mut self, piece: Piece) {
         self.in_flight -= 1;
+        if let Some(pending) = self.pending(piece) {
+            *pending -= piece.length;
+        }
         self.cursor = self.cursor.min(piece.offset);
     }
 
     fn ended(&mut self, piece: Piece, _damaged: &[u64], error: Option<NbdError>, report: &mut ServiceReport) -> Found {
         self.in_flight -= 1;
+        if let Some(pending) = self.pending(piece) {
+            *pending -= piece.length;
+        }
         let Piece { offset, length, .. } = piece;
         report.done_bytes += length;
         let Some(error) = error else { return Found::new() };
