@@ -36,18 +36,28 @@ impl WaitStart {
 pub struct WaitClocks {
     knows_shares: bool,
     now: Nanos,
-    clocks: BTreeMap<u32, Clocks>,
+    /// The clocks of all requests, if the policy knows no clients.
+    all: Clocks,
+    /// The clocks of each client otherwise.
+    by_stream: BTreeMap<u32, Clocks>,
     /// Since `now`, the clocks that run, with their speeds in units of 2^-32.
     running: Vec<(u32, usize, u64)>,
-    /// Sub-requests that wait in the scheduler, by stream.
-    waiting: BTreeMap<u32, u32>,
+    /// Streams with sub-requests that wait in the scheduler, in their order, and the number of these; empty if the policy knows no clients.
+    waiting: Vec<(u32, u32)>,
 }
 
 impl WaitClocks {
     /// The clocks of a policy that knows the shares of clients or does not.
     #[must_use]
     pub const fn new(knows_shares: bool) -> Self {
-        Self { knows_shares, now: Nanos::ZERO, clocks: BTreeMap::new(), running: Vec::new(), waiting: BTreeMap::new() }
+        Self {
+            knows_shares,
+            now: Nanos::ZERO,
+            all: [0; Reason::COUNT],
+            by_stream: BTreeMap::new(),
+            running: Vec::new(),
+            waiting: Vec::new(),
+        }
     }
 
     /// The time up to which the clocks have run.
@@ -63,29 +73,40 @@ impl WaitClocks {
             return;
         }
         for (clock, reason, speed) in self.running.drain(..) {
-            self.clocks.entry(clock).or_default()[reason] += span * u128::from(speed);
+            let clocks = if self.knows_shares { self.by_stream.entry(clock).or_default() } else { &mut self.all };
+            clocks[reason] += span * u128::from(speed);
         }
         self.now = now;
     }
 
     fn of(&self, stream: StreamId) -> Clocks {
-        let clock = if self.knows_shares { stream.0 } else { ALL };
-        self.clocks.get(&clock).copied().unwrap_or_default()
+        if self.knows_shares { self.by_stream.get(&stream.0).copied().unwrap_or_default() } else { self.all }
+    }
+
+    fn place(&self, stream: StreamId) -> Result<usize, usize> {
+        self.waiting.binary_search_by_key(&stream.0, |(stream, _)| *stream)
     }
 
     /// A sub-request of a stream begins to wait in the scheduler.
     pub fn begin(&mut self, stream: StreamId) -> WaitStart {
-        *self.waiting.entry(stream.0).or_default() += 1;
+        if self.knows_shares {
+            match self.place(stream) {
+                Ok(at) => self.waiting[at].1 += 1,
+                Err(at) => self.waiting.insert(at, (stream.0, 1)),
+            }
+        }
         WaitStart { at: self.now, clocks: self.of(stream) }
     }
 
     /// A sub-request of a stream waits no longer. Returns how long it has waited in the scheduler, by reason, which adds up to
     /// the time since `start` exactly.
     pub fn end(&mut self, stream: StreamId, start: &WaitStart) -> [u64; Reason::COUNT] {
-        if let Some(waiting) = self.waiting.get_mut(&stream.0) {
-            *waiting -= 1;
-            if *waiting == 0 {
-                self.waiting.remove(&stream.0);
+        if self.knows_shares
+            && let Ok(at) = self.place(stream)
+        {
+            self.waiting[at].1 -= 1;
+            if self.waiting[at].1 == 0 {
+                self.waiting.remove(at);
             }
         }
         let mut waits = [0; Reason::COUNT];
@@ -107,8 +128,9 @@ impl WaitClocks {
         self.running.clear();
         match policy.tenants().filter(|_| self.knows_shares) {
             Some(tenants) => {
-                let reason = |stream: &u32| tenants.reason(StreamId(*stream)) as usize;
-                self.running.extend(self.waiting.keys().map(|stream| (*stream, reason(stream), 1 << FRACTION_BITS)));
+                let reason = |stream: u32| tenants.reason(StreamId(stream)) as usize;
+                self.running
+                    .extend(self.waiting.iter().map(|(stream, _)| (*stream, reason(*stream), 1 << FRACTION_BITS)));
             }
             None => {
                 let waiting = policy.waiting();

@@ -69,16 +69,17 @@ impl SeekTable {
     }
 
     fn tabulate(cylinders: u32, curve: impl Fn(u32) -> f64) -> Result<Self, SeekError> {
-        let mut nanos = vec![0];
+        let mut nanos = Vec::with_capacity(cylinders as usize);
+        nanos.push(0);
         for distance in 1..cylinders {
-            let value = curve(distance).round();
+            let value = curve(distance);
             if !(0.0..=SEEK_MAX_NANOS as f64).contains(&value) {
                 return Err(SeekError::whole(
                     format!("gives {:.3} ms for a seek of {distance} cylinders", value / 1e6),
                     "a seek takes between 0 and 4 s: check the parameters and their units",
                 ));
             }
-            nanos.push(to_nanos(value));
+            nanos.push(rounded(value));
         }
         Ok(Self { nanos })
     }
@@ -186,9 +187,11 @@ fn lee(single: &Duration, average: &Duration, full: &Duration, cylinders: u32) -
     Ok((root, line))
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked against `SEEK_MAX_NANOS` before.
-fn to_nanos(value: f64) -> u32 {
-    value as u32
+/// Rounds a time that was checked against [`SEEK_MAX_NANOS`], half away from zero as `f64::round` does, which is a call into a library.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn rounded(value: f64) -> u32 {
+    let whole = value as u32;
+    whole + u32::from(value - f64::from(whole) >= 0.5)
 }
 
 #[cfg(test)]

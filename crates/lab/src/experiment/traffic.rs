@@ -2,7 +2,8 @@
 //! ratios.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 
 use ioweir_core::policy::{Policy, PolicyRow};
 use ioweir_core::tenant::{GroupId, Share, ShareError};
@@ -341,6 +342,19 @@ impl ClassArrivals {
         })
     }
 
+    /// Makes the changes that are due; before the first one, schedulers are configured.
+    #[cold]
+    fn apply_due(&mut self, now: Nanos, sites: &mut dyn Sites<Policy>) -> Result<(), Failure> {
+        if self.change == 0 && !self.changes.is_empty() {
+            self.prepare(now, sites)?;
+        }
+        while self.changes.get(self.change).is_some_and(|change| change.at <= now) {
+            self.apply(now, sites)?;
+            self.change += 1;
+        }
+        Ok(())
+    }
+
     fn apply(&mut self, now: Nanos, sites: &mut dyn Sites<Policy>) -> Result<(), Failure> {
         let Change { class: number, ref mut what, .. } = self.changes[self.change];
         let what = std::mem::replace(what, What::Leaves);
@@ -438,17 +452,21 @@ impl ClassArrivals {
     }
 
     fn next_open(&mut self, now: Nanos) -> Option<(Nanos, Record)> {
-        while let Some(&Reverse((time, number, epoch))) = self.clocks.peek()
-            && time <= now
+        while let Some(mut clock) = self.clocks.peek_mut()
+            && clock.0.0 <= now
         {
-            self.clocks.pop();
+            let Reverse((time, number, epoch)) = *clock;
             let class = &mut self.classes[number as usize];
             if class.epoch != epoch || !class.sends() {
+                PeekMut::pop(clock);
                 continue;
             }
             let record = class.arrive(time);
-            if let Some(next) = class.next_arrival(time) {
-                self.clocks.push(Reverse((next, number, epoch)));
+            match class.next_arrival(time) {
+                Some(next) => *clock = Reverse((next, number, epoch)),
+                None => {
+                    PeekMut::pop(clock);
+                }
             }
             self.clients[record.stream.0 as usize].outstanding += 1;
             self.sent += 1;
@@ -467,9 +485,6 @@ impl ClassArrivals {
     }
 
     fn next_of_traces(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure> {
-        if !self.has_traces {
-            return Ok(None);
-        }
         for class in self.classes.iter_mut().filter(|class| class.sends()) {
             let Some(trace) = &mut class.trace else { continue };
             if let Some((time, mut record)) = Arrivals::<Policy>::next(trace, now, held)? {
@@ -514,13 +529,11 @@ impl Arrivals<Policy> for ClassArrivals {
         Ok((next < self.end).then_some(next))
     }
 
+    #[inline(always)]
     fn act(&mut self, now: Nanos, sites: &mut dyn Sites<Policy>) -> Result<(), Failure> {
-        if self.change == 0 && !self.changes.is_empty() {
-            self.prepare(now, sites)?;
-        }
-        while self.changes.get(self.change).is_some_and(|change| change.at <= now) {
-            self.apply(now, sites)?;
-            self.change += 1;
+        let is_due = self.changes.get(self.change).is_some_and(|change| change.at <= now);
+        if is_due || self.change == 0 {
+            self.apply_due(now, sites)?;
         }
         while let Some(&Reverse((time, client))) = self.retries.peek()
             && time <= now
@@ -537,14 +550,19 @@ impl Arrivals<Policy> for ClassArrivals {
             self.ready.clear();
             return Ok(None);
         }
-        if let Some(next) = self.next_closed(now) {
+        if !self.ready.is_empty()
+            && let Some(next) = self.next_closed(now)
+        {
             return Ok(Some(next));
         }
-        if let Some(next) = self.next_of_background(now) {
+        if self.background.next_time() <= now
+            && let Some(next) = self.next_of_background(now)
+        {
             return Ok(Some(next));
         }
-        let next = if held < LOOK_AHEAD_RECORDS { self.next_open(now) } else { None };
-        if next.is_some() { Ok(next) } else { self.next_of_traces(now, held) }
+        let is_due = self.clocks.peek().is_some_and(|clock| clock.0.0 <= now);
+        let next = if is_due && held < LOOK_AHEAD_RECORDS { self.next_open(now) } else { None };
+        if next.is_some() || !self.has_traces { Ok(next) } else { self.next_of_traces(now, held) }
     }
 
     #[inline(always)]

@@ -115,11 +115,12 @@ impl<'a, 'o, O: Observer<Policy>> Devices<'a, 'o, O> {
         if self.touched.is_empty() {
             return;
         }
-        for device in self.touched.drain(..) {
+        for &device in &self.touched {
             self.is_touched[device] = false;
             self.engines[device].settle();
             self.next[device] = self.engines[device].next_time();
         }
+        self.touched.clear();
         self.first = self.next.iter().copied().min().unwrap_or(Nanos::NEVER);
     }
 }
@@ -151,6 +152,8 @@ struct Run<'a, 'o, O> {
     now: Nanos,
     end: Nanos,
     arrived: u64,
+    /// Whether a scheduler has refused requests that are not answered yet.
+    has_refused: bool,
     /// Kept for its memory.
     slots: Vec<u32>,
 }
@@ -204,6 +207,7 @@ pub fn run_machine<O: Observer<Policy>>(
         now: Nanos::ZERO,
         end: Nanos::ZERO,
         arrived: 0,
+        has_refused: false,
         slots: Vec::new(),
     };
     run.run(arrivals)?;
@@ -269,6 +273,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             let engine = self.devices.touch(device);
             let mut slots = std::mem::take(&mut self.slots);
             engine.advance(self.now, &mut |slot, _| slots.push(slot));
+            self.has_refused |= !engine.records.refused.is_empty();
             let mut done = std::mem::take(&mut engine.records.observer.waits.done);
             for (slot, (_, stay)) in slots.drain(..).zip(done.drain(..)) {
                 let request = self.by_slot[device][slot as usize];
@@ -306,7 +311,15 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     }
 
     /// Requests that schedulers have refused are answered, too.
+    #[inline]
     fn report_refused(&mut self, arrivals: &mut impl Arrivals<Policy>) {
+        if std::mem::take(&mut self.has_refused) {
+            self.answer_refused(arrivals);
+        }
+    }
+
+    #[cold]
+    fn answer_refused(&mut self, arrivals: &mut impl Arrivals<Policy>) {
         for at in 0..self.devices.touched.len() {
             let device = self.devices.touched[at];
             if self.devices.engines[device].records.refused.is_empty() {
@@ -321,20 +334,32 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     }
 
     /// Lets workers finish what they have executed by now.
+    #[inline]
     fn advance_cores(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
+        match &self.workers {
+            Some(workers) if workers.is_due(self.now) => self.advance_workers(arrivals),
+            _ => Ok(()),
+        }
+    }
+
+    fn advance_workers(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
         loop {
             let Some(workers) = self.workers.as_mut().filter(|workers| workers.is_due(self.now)) else {
                 return Ok(());
             };
             workers.advance(self.now, &mut self.table);
+            if workers.leaves().is_empty() {
+                return Ok(());
+            }
             let mut leaves = std::mem::take(workers.leaves());
-            for leaving in leaves.drain(..) {
-                match leaving {
+            for leaving in &leaves {
+                match *leaving {
                     Leaves::ForDevice(request) => self.send(request, arrivals)?,
                     Leaves::Answered(request) => self.answer(request, arrivals),
                 }
             }
             if let Some(workers) = &mut self.workers {
+                leaves.clear();
                 // Requests that waited for one of these may leave the cores, too.
                 leaves.append(workers.leaves());
                 *workers.leaves() = leaves;
@@ -393,7 +418,8 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             Some(workers) => {
                 // A record that was read late has waited for its turn since it arrived.
                 self.table.requests[request].times.core_waited(self.now.since(arrival).0);
-                if let Some(region) = self.table.region_of(request).filter(|_| self.table.is_own_work(class))
+                if self.table.is_own_work(class)
+                    && let Some(region) = self.table.region_of(request)
                     && let Some(gates) = &mut self.table.gates
                 {
                     gates.begin(region, self.now);
@@ -428,6 +454,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         engine.records.fits_exactly(&record)?;
         engine.records.observer.arriving = number;
         let slot = engine.arrive(&record, arrival) as usize;
+        self.has_refused |= !engine.records.refused.is_empty();
         let by_slot = &mut self.by_slot[device];
         if by_slot.len() <= slot {
             by_slot.resize(slot + 1, 0);
@@ -488,8 +515,10 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         for next in table.frees_buffers(request) {
             workers.resumed(self.now, next, MEMORY, table);
         }
-        let is_own = table.is_own_work(table.requests[request].class as usize);
-        let Some(region) = table.region_of(request).filter(|_| is_own) else { return };
+        if !table.is_own_work(table.requests[request].class as usize) {
+            return;
+        }
+        let Some(region) = table.region_of(request) else { return };
         for next in table.gates.as_mut().map(|gates| gates.end(region)).unwrap_or_default() {
             workers.resumed(self.now, next, GATE, table);
         }

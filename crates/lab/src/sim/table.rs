@@ -217,15 +217,17 @@ impl Table {
 
     /// Whether a write of a client goes on although there is work of the server itself in its region.
     fn passes_gate(&mut self, now: Nanos, request: u32) -> bool {
+        let InMachine { way, record, .. } = &self.requests[request];
+        let is_clients = !way.is_of_server() && !self.is_background(request);
+        if record.operation != Operation::Write || !is_clients {
+            return true;
+        }
         let Some(region) = self.region_of(request) else { return true };
-        let InMachine { way, record, .. } = self.requests[request];
         // A request that has its lock has passed: own work may wait for the same lock.
         let has_passed = self
             .lock_of(request)
             .is_some_and(|object| self.locks.as_ref().is_some_and(|locks| locks.is_held(object, request)));
-        let is_clients = !way.is_of_server() && !self.is_background(request);
-        let may_wait = record.operation == Operation::Write && is_clients && !has_passed;
-        !may_wait || !self.gates.as_mut().is_some_and(|gates| gates.holds_back(region, request, now))
+        has_passed || !self.gates.as_mut().is_some_and(|gates| gates.holds_back(region, request, now))
     }
 
     fn takes_lock(&mut self, request: u32) -> bool {

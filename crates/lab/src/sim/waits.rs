@@ -4,10 +4,11 @@
 //! A request that is split is described by the sub-request that is served last, so that its waits and its time in the device
 //! add up to its latency exactly. Waits are read off [`WaitClocks`].
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use ioweir_core::policy::Policy;
-use ioweir_core::{Dispatch, Nanos, Reason, StreamId, Tag, Tier};
+use ioweir_core::{Dispatch, Nanos, Reason, Slab, Tag, Tier};
 
 use super::{Clients, Observer};
 use ioweir_device::Service;
@@ -45,7 +46,8 @@ pub struct Stay {
 /// A sub-request that the scheduler or the device holds.
 #[derive(Clone, Copy)]
 struct Part {
-    number: u64,
+    /// The slot of its request.
+    row: u32,
     /// The clocks when the sub-request was submitted.
     start: WaitStart,
     dispatched: Nanos,
@@ -58,13 +60,34 @@ struct Part {
 /// A request that has not completed.
 #[derive(Clone, Copy)]
 struct Row {
-    record: Record,
-    arrival: Nanos,
     /// The clock of background service when the request arrived.
     background_before: u128,
-    /// The sub-request that completed last.
-    last: Option<(Part, Nanos)>,
+    /// Whether one of its sub-requests has completed.
+    is_served: bool,
+    /// The times of the request: from its dispatch on, those of the sub-request that completed last.
+    stay: Stay,
 }
+
+/// Spreads numbers that follow one another. Nothing is decided by the order of a table.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+}
+
+/// Places for requests at first; there are more when they are needed.
+const FIRST_SLOTS: u32 = 64;
 
 /// Follows every request of one scheduler and its device.
 pub struct Waits {
@@ -72,7 +95,9 @@ pub struct Waits {
     clocks: WaitClocks,
     /// Whether each class is background work.
     is_background: Vec<bool>,
-    rows: BTreeMap<u64, Row>,
+    rows: Slab<Row>,
+    /// The slot of each request, by number.
+    slots: HashMap<u64, u32, BuildHasherDefault<NumberHasher>>,
     /// By tag.
     parts: Vec<Option<Part>>,
     /// Tags that were submitted at this moment.
@@ -93,7 +118,8 @@ impl Waits {
             is_background: vec![false; clients.classes().len()],
             clients,
             clocks: WaitClocks::new(knows_shares),
-            rows: BTreeMap::new(),
+            rows: Slab::new(0, || unreachable!("it begins empty")),
+            slots: HashMap::default(),
             parts: Vec::new(),
             fresh: Vec::new(),
             members: Vec::new(),
@@ -120,27 +146,23 @@ impl Waits {
         }
     }
 
-    fn stream(&self, number: u64) -> StreamId {
-        self.rows.get(&number).map_or(StreamId(0), |row| row.record.stream)
+    fn insert(&mut self, row: Row) -> u32 {
+        loop {
+            if let Some(slot) = self.rows.insert(row) {
+                return slot;
+            }
+            let capacity = self.rows.capacity().max(FIRST_SLOTS / 2).saturating_mul(2);
+            self.rows.grow(capacity, || row);
+        }
     }
 
     /// The sub-requests that were submitted at this moment begin to wait.
     fn begin_waiting(&mut self) {
-        for tag in std::mem::take(&mut self.fresh) {
-            let Some(number) = self.parts[tag.index()].map(|part| part.number) else { continue };
-            let start = self.clocks.begin(self.stream(number));
+        for tag in self.fresh.drain(..) {
             if let Some(part) = &mut self.parts[tag.index()] {
-                part.start = start;
+                part.start = self.clocks.begin(self.rows[part.row].stay.record.stream);
             }
         }
-    }
-
-    /// Ends the waiting of a sub-request, and returns the waits since its arrival by reason.
-    fn waits(&mut self, part: &Part) -> [u64; Reason::COUNT] {
-        let mut waits = self.clocks.end(self.stream(part.number), &part.start);
-        let outside = self.rows.get(&part.number).map_or(0, |row| part.start.at().since(row.arrival).0);
-        waits[Reason::QueueFull as usize] += outside;
-        waits
     }
 
     /// Counts a dispatch that enters the device, or leaves it.
@@ -158,17 +180,30 @@ impl Waits {
 impl Observer<Policy> for Waits {
     fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
         self.step_to(arrival);
-        let row = Row { record: *record, arrival, background_before: self.background_clock, last: None };
-        self.rows.insert(number, row);
+        let stay = Stay {
+            record: *record,
+            arrival,
+            submitted: arrival,
+            dispatched: arrival,
+            tier: Tier::Base,
+            completed: arrival,
+            wait_nanos: [0; Reason::COUNT],
+            device_queue_nanos: 0,
+            service: Service::default(),
+            background_nanos: 0,
+        };
+        let slot = self.insert(Row { background_before: self.background_clock, is_served: false, stay });
+        self.slots.insert(number, slot);
     }
 
     fn submitted(&mut self, number: u64, tag: Tag, _sector: u64, _sectors: u32) {
+        let Some(&row) = self.slots.get(&number) else { return };
         if self.parts.len() <= tag.index() {
             self.parts.resize(tag.index() + 1, None);
             self.members.resize(tag.index() + 1, Vec::new());
         }
         self.parts[tag.index()] = Some(Part {
-            number,
+            row,
             start: WaitStart::default(),
             dispatched: Nanos::ZERO,
             tier: Tier::Base,
@@ -184,9 +219,11 @@ impl Observer<Policy> for Waits {
         self.begin_waiting();
         self.count_in_device(dispatch, true);
         for tag in members {
-            let Some(part) = self.parts[tag.index()] else { continue };
-            let wait_nanos = self.waits(&part);
-            self.parts[tag.index()] = Some(Part { dispatched: now, tier: dispatch.tier, wait_nanos, ..part });
+            let Some(part) = &mut self.parts[tag.index()] else { continue };
+            let Stay { record, arrival, .. } = &self.rows[part.row].stay;
+            part.wait_nanos = self.clocks.end(record.stream, &part.start);
+            part.wait_nanos[Reason::QueueFull as usize] += part.start.at().since(*arrival).0;
+            (part.dispatched, part.tier) = (now, dispatch.tier);
         }
         let kept = &mut self.members[dispatch.tag.index()];
         kept.clear();
@@ -206,39 +243,39 @@ impl Observer<Policy> for Waits {
         self.step_to(now);
         self.count_in_device(dispatch, false);
         for tag in &self.members[dispatch.tag.index()] {
-            let Some(part) = self.parts[tag.index()].take() else { continue };
-            if let Some(row) = self.rows.get_mut(&part.number) {
-                row.last = Some((part, now));
-            }
+            let Some(part) = &self.parts[tag.index()] else { continue };
+            let row = &mut self.rows[part.row];
+            row.is_served = true;
+            let in_device = now.since(part.dispatched).0;
+            row.stay = Stay {
+                submitted: part.start.at(),
+                dispatched: part.dispatched,
+                tier: part.tier,
+                completed: now,
+                wait_nanos: part.wait_nanos,
+                device_queue_nanos: part.device_queue_nanos.min(in_device),
+                service: part.service,
+                ..row.stay
+            };
+            self.parts[tag.index()] = None;
         }
     }
 
     fn refused(&mut self, number: u64, _sectors: u32, last: bool, _now: Nanos) {
-        if last {
-            self.rows.remove(&number);
+        if last && let Some(slot) = self.slots.remove(&number) {
+            self.rows.release(slot);
         }
     }
 
     fn finished(&mut self, number: u64, _now: Nanos) {
-        let Some(Row { record, arrival, background_before, last: Some((part, completed)) }) = self.rows.remove(&number)
-        else {
-            return;
-        };
-        let background = (self.background_clock - background_before) >> FRACTION_BITS;
-        let in_device = completed.since(part.dispatched).0;
-        let stay = Stay {
-            record,
-            arrival,
-            submitted: part.start.at(),
-            dispatched: part.dispatched,
-            tier: part.tier,
-            completed,
-            wait_nanos: part.wait_nanos,
-            device_queue_nanos: part.device_queue_nanos.min(in_device),
-            service: part.service,
-            background_nanos: u64::try_from(background).unwrap_or(u64::MAX),
-        };
-        self.done.push((number, stay));
+        let Some(slot) = self.slots.remove(&number) else { return };
+        let Row { background_before, is_served, stay } = &mut self.rows[slot];
+        if *is_served {
+            let background = (self.background_clock - *background_before) >> FRACTION_BITS;
+            stay.background_nanos = u64::try_from(background).unwrap_or(u64::MAX);
+            self.done.push((number, *stay));
+        }
+        self.rows.release(slot);
     }
 
     fn settled(&mut self, now: Nanos, scheduler: &Policy) {
