@@ -93,6 +93,9 @@ struct Devices<'a, 'o, O> {
     /// When each needs a turn, and the first of these times.
     next: Vec<Nanos>,
     first: Nanos,
+    /// Requests that wait outside the queue of each device, and of all.
+    held: Vec<usize>,
+    held_sum: usize,
     /// Devices to which something happened at this moment, and whether each is one.
     touched: Vec<usize>,
     is_touched: Vec<bool>,
@@ -110,15 +113,23 @@ impl<'a, 'o, O: Observer<Policy>> Devices<'a, 'o, O> {
         engine
     }
 
+    /// Counts anew the requests that wait outside the queue of a device to which something happened.
+    fn count_held(&mut self, device: usize) {
+        let held = self.engines[device].held();
+        self.held_sum = self.held_sum + held - std::mem::replace(&mut self.held[device], held);
+    }
+
     /// Lets the schedulers of devices to which something happened dispatch what they may.
     fn settle(&mut self) {
         if self.touched.is_empty() {
             return;
         }
-        for &device in &self.touched {
+        for at in 0..self.touched.len() {
+            let device = self.touched[at];
             self.is_touched[device] = false;
             self.engines[device].settle();
             self.next[device] = self.engines[device].next_time();
+            self.count_held(device);
         }
         self.touched.clear();
         self.first = self.next.iter().copied().min().unwrap_or(Nanos::NEVER);
@@ -190,6 +201,8 @@ pub fn run_machine<O: Observer<Policy>>(
             engines,
             next: vec![Nanos::NEVER; count],
             first: Nanos::NEVER,
+            held: vec![0; count],
+            held_sum: 0,
             touched: Vec::new(),
             is_touched: vec![false; count],
             now: Nanos::ZERO,
@@ -260,7 +273,13 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
     /// Requests that wait outside the queues of cores and devices.
     fn held(&self) -> usize {
         let outside = self.workers.as_ref().map_or(0, Workers::outside);
-        self.devices.engines.iter().map(Engine::held).sum::<usize>() + outside
+        let held = || self.devices.engines.iter().map(Engine::held).sum::<usize>();
+        debug_assert_eq!(
+            self.devices.held_sum,
+            held(),
+            "requests outside are counted where something happens to a device"
+        );
+        self.devices.held_sum + outside
     }
 
     /// Completes what devices have finished by now.
@@ -282,6 +301,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             }
             self.slots = slots;
             self.devices.engines[device].records.observer.waits.done = done;
+            self.devices.count_held(device);
         }
         self.report_refused(arrivals);
     }
@@ -455,6 +475,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         engine.records.observer.arriving = number;
         let slot = engine.arrive(&record, arrival) as usize;
         self.has_refused |= !engine.records.refused.is_empty();
+        self.devices.count_held(device);
         let by_slot = &mut self.by_slot[device];
         if by_slot.len() <= slot {
             by_slot.resize(slot + 1, 0);
