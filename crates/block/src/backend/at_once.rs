@@ -4,7 +4,6 @@
 //! thread of the kernel, which costs more than the operation.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use ioweir_core::Nanos;
@@ -51,16 +50,8 @@ impl Backend for AtOnce {
         self.threads.collect(now, done)
     }
 
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.threads.descriptors()
-    }
-
     fn size_bytes(&self) -> u64 {
         self.files.size_bytes()
-    }
-
-    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
-        self.files.grow(size_bytes)
     }
 
     fn describe(&self) -> String {

@@ -200,7 +200,7 @@ impl Done {
 
 /// A device.
 pub trait Backend {
-    /// The backend beneath, if this is a layer above one. Methods that a layer does not implement are forwarded to it.
+    /// The backend beneath, if this is a layer above one. All methods that a layer does not implement are forwarded to it.
     fn inner(&self) -> Option<&dyn Backend> {
         None
     }
@@ -218,7 +218,7 @@ pub trait Backend {
     /// # Errors
     /// If the device has failed as a whole.
     fn submit(&mut self) -> io::Result<()> {
-        Ok(())
+        self.inner_mut().map_or(Ok(()), Backend::submit)
     }
 
     /// Called when the engine has nothing to do for `span`. A backend with many operations in flight may wait a moment,
@@ -227,8 +227,8 @@ pub trait Backend {
     ///
     /// # Errors
     /// If the device has failed as a whole.
-    fn rest(&mut self, _span: Nanos) -> io::Result<bool> {
-        Ok(false)
+    fn rest(&mut self, span: Nanos) -> io::Result<bool> {
+        self.inner_mut().map_or(Ok(false), |inner| inner.rest(span))
     }
 
     /// Appends the operations that have completed by now to `done`.
@@ -247,22 +247,25 @@ pub trait Backend {
 
     /// When to collect although no descriptor is ready; [`Nanos::NEVER`] for backends with descriptors.
     fn due(&self) -> Nanos {
-        Nanos::NEVER
+        self.inner().map_or(Nanos::NEVER, Backend::due)
     }
 
     /// The descriptors that become readable when an operation completes.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, Backend::descriptors)
     }
 
     /// The size of the device.
     fn size_bytes(&self) -> u64;
 
-    /// Makes the device this long while it serves, durably. A layer that keeps a record for each block or region does not forward this.
+    /// Makes the device this long while it serves, durably. A layer that keeps a record for each block or region does not just forward this.
     ///
     /// # Errors
     /// Why the length stays as it is.
-    fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
+    fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
+        if let Some(inner) = self.inner_mut() {
+            return inner.grow(size_bytes);
+        }
         let expected = "a file, block device or tiers of such";
         Err(format!("its length does not change while the server runs\n  expected: {expected}"))
     }
@@ -292,23 +295,21 @@ pub trait Backend {
     fn describe(&self) -> String;
 
     /// Called at the end, when everything is completed and durable.
-    fn finish(&mut self) {}
+    fn finish(&mut self) {
+        if let Some(inner) = self.inner_mut() {
+            inner.finish();
+        }
+    }
 
     /// Messages for people since the last call.
     fn remarks(&mut self) -> Vec<Remark> {
-        Vec::new()
+        self.inner_mut().map_or_else(Vec::new, Backend::remarks)
     }
 
     /// Whether answered writes may be lost because an operation of the device's own has failed, such as a commit. Nothing is written or
     /// flushed any more until the device is opened again.
     fn has_failed(&self) -> bool {
         self.inner().is_some_and(Backend::has_failed)
-    }
-
-    /// Opens the failed parts of the device again while the others serve, and describes the result; `None` if no part has failed. New
-    /// descriptors may have to be waited for.
-    fn reopen(&mut self) -> Option<Result<String, String>> {
-        self.inner_mut()?.reopen()
     }
 
     /// The state of the device's upstream, or of all upstreams of its parts as one, if there is any.
@@ -409,4 +410,146 @@ pub fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
 fn timespec(span: Nanos) -> Timespec {
     let (seconds, nanos) = (span.0 / 1_000_000_000, span.0 % 1_000_000_000);
     Timespec { tv_sec: seconds.cast_signed().min(1 << 30), tv_nsec: nanos.cast_signed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device whose answers tell it from the defaults, and the names of the methods that were called to change it.
+    struct Bottom {
+        event: std::os::fd::OwnedFd,
+        calls: Vec<&'static str>,
+    }
+
+    impl Backend for Bottom {
+        fn start(&mut self, _now: Nanos, io: Io) {
+            self.calls.push("start");
+            drop(io);
+        }
+
+        fn submit(&mut self) -> io::Result<()> {
+            self.calls.push("submit");
+            Ok(())
+        }
+
+        fn rest(&mut self, _span: Nanos) -> io::Result<bool> {
+            Ok(true)
+        }
+
+        fn collect(&mut self, _now: Nanos, _done: &mut Vec<Done>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn due(&self) -> Nanos {
+            Nanos(7)
+        }
+
+        fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+            vec![std::os::fd::AsFd::as_fd(&self.event)]
+        }
+
+        fn size_bytes(&self) -> u64 {
+            1 << 20
+        }
+
+        fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
+            self.calls.push("grow");
+            Ok(())
+        }
+
+        fn describe(&self) -> String {
+            "the bottom".into()
+        }
+
+        fn finish(&mut self) {
+            self.calls.push("finish");
+        }
+
+        fn remarks(&mut self) -> Vec<Remark> {
+            vec![(RemarkKind::Plain, format!("{}", self.calls.join(" ")))]
+        }
+    }
+
+    fn bottom() -> Box<dyn Backend> {
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).expect("a descriptor");
+        Box::new(Bottom { event, calls: Vec::new() })
+    }
+
+    /// A layer with the methods that it has to have.
+    struct Plain(Box<dyn Backend>);
+
+    impl Backend for Plain {
+        fn inner(&self) -> Option<&dyn Backend> {
+            Some(&*self.0)
+        }
+
+        fn inner_mut(&mut self) -> Option<&mut dyn Backend> {
+            Some(&mut *self.0)
+        }
+
+        fn start(&mut self, now: Nanos, io: Io) {
+            self.0.start(now, io);
+        }
+
+        fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+            self.0.collect(now, done)
+        }
+
+        fn size_bytes(&self) -> u64 {
+            self.0.size_bytes()
+        }
+
+        fn describe(&self) -> String {
+            self.0.describe()
+        }
+    }
+
+    #[test]
+    fn layers_forward_what_they_do_not_change() {
+        let mut layer = Plain(bottom());
+        layer.submit().expect("no error");
+        layer.grow(2 << 20).expect("no error");
+        layer.finish();
+        assert_eq!(
+            (layer.rest(Nanos(1)).expect("no error"), layer.due(), layer.descriptors().len()),
+            (true, Nanos(7), 1)
+        );
+        assert_eq!(layer.remarks(), [(RemarkKind::Plain, "submit grow finish".into())]);
+    }
+
+    /// A device in memory with a message.
+    struct Telling(Memory);
+
+    impl Backend for Telling {
+        fn start(&mut self, now: Nanos, io: Io) {
+            self.0.start(now, io);
+        }
+
+        fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+            self.0.collect(now, done)
+        }
+
+        fn size_bytes(&self) -> u64 {
+            self.0.size_bytes()
+        }
+
+        fn describe(&self) -> String {
+            self.0.describe()
+        }
+
+        fn remarks(&mut self) -> Vec<Remark> {
+            vec![(RemarkKind::UpstreamBack, "it is back".into())]
+        }
+    }
+
+    #[test]
+    fn tiers_pass_on_messages_of_both() {
+        let tier = || Box::new(Telling(Memory::new(1 << 20)));
+        let said =
+            ["slow tier: it is back", "fast tier: it is back"].map(|what| (RemarkKind::UpstreamBack, what.into()));
+        let mut placed = Placed::open(tier(), tier(), Ledger::in_memory().expect("a ledger"), 4).expect("tiers");
+        assert_eq!(placed.remarks(), said);
+        assert_eq!(Cached::open(tier(), tier()).expect("tiers").remarks(), said);
+    }
 }

@@ -191,14 +191,10 @@ impl Engine {
         !self.absent.contains(&export)
     }
 
-    /// Opens the device again after a failure, with its durable content, or only its failed parts while the rest serves.
+    /// Opens the device again after a failure, with its durable content.
     fn reopen(&mut self) -> Result<String, String> {
         if self.dispatcher.failure().is_none() {
-            let reopened = self.dispatcher.backend_mut().reopen();
-            watch_all(self.sessions.poller(), self.dispatcher.backend().descriptors())
-                .map_err(|error| format!("it cannot be waited for: {error}"))?;
-            self.report_remarks();
-            return reopened.unwrap_or_else(|| Err("it has not failed".into()));
+            return Err("it has not failed".into());
         }
         if !backend::outlives_its_backend(&self.device.backend) {
             return Err("it is in memory: opened again it would be empty".into());

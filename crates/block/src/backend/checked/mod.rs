@@ -387,10 +387,6 @@ impl Backend for Checked {
         }
     }
 
-    fn submit(&mut self) -> io::Result<()> {
-        self.inner.submit()
-    }
-
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
         loop {
             let mut finished = std::mem::take(&mut self.from_inner);
@@ -416,10 +412,6 @@ impl Backend for Checked {
                 return Ok(());
             }
         }
-    }
-
-    fn due(&self) -> Nanos {
-        self.inner.due()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

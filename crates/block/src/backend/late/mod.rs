@@ -276,14 +276,6 @@ impl Backend for Late {
         }
     }
 
-    fn submit(&mut self) -> io::Result<()> {
-        self.inner.submit()
-    }
-
-    fn rest(&mut self, span: Nanos) -> io::Result<bool> {
-        self.inner.rest(span)
-    }
-
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
         loop {
             let committed = self.committer.finished();

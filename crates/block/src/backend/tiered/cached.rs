@@ -8,7 +8,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, Tier};
 
 use super::super::parts::{BLOCK_BYTES, copy_from, dispatch_of};
-use super::super::{Action, Backend, Done, Io, Outcome, Tiers, UpstreamStatus};
+use super::super::{Action, Backend, Done, Io, Outcome, Remark, Tiers, UpstreamStatus};
 use super::directory::Directory;
 use super::map::{Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
@@ -171,6 +171,11 @@ impl Backend for Cached {
         self.pair.submit()
     }
 
+    /// A wait for many operations of one tier would delay those of the other.
+    fn rest(&mut self, _span: Nanos) -> io::Result<bool> {
+        Ok(false)
+    }
+
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
         loop {
             let ended = self.pair.collect(now)?;
@@ -221,6 +226,14 @@ impl Backend for Cached {
     fn grow(&mut self, size_bytes: u64) -> Result<(), String> {
         self.pair.check_growth()?;
         self.pair.slow.grow(size_bytes)
+    }
+
+    fn finish(&mut self) {
+        self.pair.finish();
+    }
+
+    fn remarks(&mut self) -> Vec<Remark> {
+        self.pair.remarks()
     }
 
     fn describe(&self) -> String {

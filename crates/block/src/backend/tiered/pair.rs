@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use ioweir_core::{Nanos, Tier};
 
 use super::super::parts::BLOCK_BYTES;
-use super::super::{Action, Backend, Done, Io, UpstreamStatus};
+use super::super::{Action, Backend, Done, Io, Remark, UpstreamStatus};
 use super::{TierStatus, Traffic};
 use crate::slots::Slots;
 
@@ -93,6 +93,21 @@ impl Pair {
 
     pub(super) fn upstream(&self) -> Option<UpstreamStatus> {
         UpstreamStatus::of_all([self.slow.upstream(), self.fast.upstream()])
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.slow.finish();
+        self.fast.finish();
+    }
+
+    /// The messages of both tiers.
+    pub(super) fn remarks(&mut self) -> Vec<Remark> {
+        let tiers = [("slow", &mut self.slow), ("fast", &mut self.fast)];
+        let of_tier = |(name, tier): (&str, &mut Box<dyn Backend>)| {
+            let remarks = tier.remarks().into_iter();
+            remarks.map(|(kind, what)| (kind, format!("{name} tier: {what}"))).collect::<Vec<_>>()
+        };
+        tiers.into_iter().flat_map(of_tier).collect()
     }
 
     pub(super) fn describe(&self) -> String {

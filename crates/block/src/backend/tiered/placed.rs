@@ -10,7 +10,7 @@ use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
 use super::super::parts::{BLOCK_BYTES, dispatch_of};
-use super::super::{Action, Backend, Done, Io, Outcome, Task, Tiers, UpstreamStatus};
+use super::super::{Action, Backend, Done, Io, Outcome, Remark, Task, Tiers, UpstreamStatus};
 use super::heat::Heat;
 use super::identity::bind;
 use super::ledger::{Entry, Ledger};
@@ -504,6 +504,11 @@ impl Backend for Placed {
             // Without a thread the commit is made here. Counts that cannot be kept have to be learnt again.
             while self.committer.finished().is_some() {}
         }
+        self.pair.finish();
+    }
+
+    fn remarks(&mut self) -> Vec<Remark> {
+        self.pair.remarks()
     }
 
     fn has_failed(&self) -> bool {

@@ -54,7 +54,7 @@ fn split(servers: usize, cut: u32) -> u64 {
 }
 
 #[test]
-fn no_split_exceeds_a_limit_by_a_leases_worth() {
+fn no_split_exceeds_limits_by_a_lease() {
     // The clocks of neighbouring servers are an hour apart.
     let mut worst = 0;
     for (servers, cut) in [3, 8].into_iter().flat_map(|servers| (1..1 << servers).map(move |cut| (servers, cut))) {
