@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_date_is_the_same_time() {
+    fn every_form_of_date_is_the_same() {
         for (text, ahead) in [
             ("2013-06-30 22:03:24", None),
             ("2013/06/30 22:03:24.5", None),

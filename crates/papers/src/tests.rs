@@ -341,7 +341,7 @@ fn file_errors_have_their_place() {
 }
 
 #[test]
-fn a_result_with_a_number_agrees_by_sign_and_size() {
+fn results_with_numbers_agree_by_sign_and_size() {
     use Verdict::{Fails, Holds, OutOfReach, SignOnly};
     // Ours is 100 throughout.
     let cases = [
@@ -388,7 +388,7 @@ fn an_empty_selection_is_an_error() {
 }
 
 #[test]
-fn a_quick_page_has_no_row_without_a_number() {
+fn quick_pages_have_no_row_without_numbers() {
     let table = |rows: &str| {
         format!(
             "[[table]]\ntitle = \"IOPS\"\nat = \"run=table\"\nrows = {{ for = [{rows}], at = \"who={{who}}, {{also}}\", name = \"{{who}}\" }}\ncolumns = \

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_that_cannot_be_kept_are_seen_at_once() {
+    fn impossible_deadlines_are_seen_at_once() {
         let Course { paid, late } = course(&hours(&[0.5; 30]), &[debt(20.0, 24.0)], &|_, _| true);
         assert!((late[0] / (HOUR * RATE) - 8.0).abs() < 1e-6, "{late:?}");
         assert!(paid[29][0] > 0.0, "what is late is paid all the same");

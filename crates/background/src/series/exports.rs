@@ -243,7 +243,7 @@ mod tests {
     const DSTAT: &str = "\"Dstat 0.7.3 CSV output\"\n\"Author:\",\"a\",,,,\"URL:\",\"u\"\n\"Host:\",\"h\",,,,\"User:\",\"root\"\n\"Cmdline:\",\"dstat -td\",,,,\"Date:\",\"31 Dec 2020 23:59:58 CET\"\n\n\"system\",\"dsk/total\",,\"dsk/sda\",\n\"time\",\"read\",\"writ\",\"read\",\"writ\"\n";
 
     #[test]
-    fn dstat_counts_years_and_leaves_out_its_first_row() {
+    fn dstat_counts_years_without_its_first_row() {
         let rows = "31-12 23:59:58,9.0,9.0,9.0,9.0\n31-12 23:59:59,1.0,2.0,3.0,4.0\n01-01 00:00:00,5.0,6.0,7.0,8.0\n";
         let expected = "time;\"dsk/total read\";\"dsk/total writ\";\"dsk/sda read\";\"dsk/sda writ\"\n2020-12-31 23:59:59;1.0;2.0;3.0;4.0\n2021-01-01 00:00:00;5.0;6.0;7.0;8.0\n1 passed over";
         assert_eq!(read(of_dstat, &format!("{DSTAT}{rows}")), expected);

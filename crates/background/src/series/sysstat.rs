@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn iostat_without_times_is_an_error_with_a_command() {
+    fn iostat_without_times_names_a_command() {
         let error = read("Device tps kB_read/s\nsda 1.0 2.0\n");
         assert!(error.err().expect("an error").to_string().contains("iostat -dxt 60"));
     }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_without_a_clue_are_said_to_be_assumed() {
+    fn dates_without_a_clue_are_called_assumed() {
         let text = "Linux 6.8.0 (host) 03/02/26 _x86_64_ (4 CPU)\n\n00:00:01 tps rtps\n00:10:01 1.0 2.0\n";
         assert!(read(text).unwrap().expect("a report").is_month_first);
         assert!(read("time,tps\n1,2\n").unwrap().is_none());

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn members_explain_the_measurement_and_intervals_widen_with_searches() {
+    fn members_explain_measurements_and_intervals_widen_with_searches() {
         let search =
             |at: f64, cost: f64| (0..8).map(|rank| point(at, cost + f64::from(rank) * 0.1)).collect::<Vec<_>>();
         let ensemble = Ensemble::new(vec![search(0.4, 1.2), search(0.2, 1.0), search(0.9, 9.0), Vec::new()]);

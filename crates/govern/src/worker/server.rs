@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_late_work_of_idle_classes_has_long_requests() {
+    fn only_late_idle_work_has_long_requests() {
         let table = "kind = \"server\"\ncontrol = \"unix:/run/none\"\n";
         let length = |keys: &str, rate, is_behind| {
             let keys: WorkerKeys = toml::from_str(&format!("{table}{keys}")).unwrap();

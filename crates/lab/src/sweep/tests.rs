@@ -438,7 +438,7 @@ fn nothing_is_recommended_on_a_contradicted_model() {
 }
 
 #[test]
-fn the_best_is_that_of_the_requests_that_count() {
+fn the_best_is_of_requests_that_count() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("scrub.ftrace");
     let line = |number: u64, class: &str, sector: u64| {

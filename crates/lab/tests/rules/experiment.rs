@@ -428,7 +428,7 @@ fn key_table_and_keys_agree() {
 
 /// The driver grows while slots of its requests that were never used are left, and gives out the new ones first.
 #[test]
-fn overload_beyond_the_queue_is_simulated_to_the_end() {
+fn overload_beyond_the_queue_is_simulated_whole() {
     let text = "duration = \"500ms\"\ninterval = \"500ms\"\nschedulers = [\"sfq\"]\ndepth = 2\n[device.tiered]\ncapacity = \"1GB\"\n\
                 fast = { read = \"constant 20us\" }\nslow = { read = \"constant 20us\" }\n[[class]]\nname = \"open\"\n\
                 rate = \"100k/s\"\n[[class]]\nname = \"other\"\nrate = \"1k/s\"\n[[class]]\nname = \"closed\"\nbacklog = 64\n";

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_serve_as_many_at_once_as_they_have() {
+    fn arrays_serve_all_their_disks_at_once() {
         let text = "[tiered]\ncapacity = \"1TB\"\nplacement = { hit_ratio = 1 }\nfast = { depth = 8, read = \"constant 8ms\" }\n\
                     slow = { read = \"constant 8ms\" }\n";
         let own = settings(&DeviceSpec::parse("a.toml", text).unwrap()).unwrap();

@@ -48,7 +48,7 @@ fn unpermitted_write_is_refused_or_left_out() {
 }
 
 #[test]
-fn a_part_is_replayed_with_the_doubts_of_the_whole() {
+fn parts_are_replayed_with_doubts_of_the_whole() {
     let line = |number: u64| format!("{}.0,1,a,R,0,8\n", if number == 9 { 1_266_874_889 } else { number });
     let text = format!("time_s,pid,comm,op,lba,sectors\n{}", (0..10).map(line).collect::<String>());
     let source = open_inputs(vec![Input::from_bytes("t", text.into())], &ReadOptions::default()).expect("a trace");

@@ -100,13 +100,13 @@ fn the_document_says_what_to_refuse_and_why() {
 }
 
 #[test]
-fn a_promise_that_the_simulation_breaks_is_not_advised() {
+fn promises_that_the_simulation_breaks_are_refused() {
     let text = advised(&file(&tenant("near", 10, 600, "1001us")), Some(10)).unwrap();
     assert!(text.contains("None of 1 promises can be kept. Promise less to near"), "{text}");
 }
 
 #[test]
-fn files_that_the_rule_does_not_cover_are_refused() {
+fn files_outside_the_rule_are_refused() {
     let fails = |text: &str, fast| advised(text, fast).expect_err("an error").to_string();
     let tiers = file(&tenant("a", 10, 100, "5ms"));
     assert!(fails(&file(&busy(10)), Some(10)).contains("no class has a target"));

@@ -132,7 +132,7 @@ fn answers_beside_idle(scheduler: &str, others: usize) -> u64 {
 }
 
 #[test]
-fn one_busy_export_among_idle_ones_keeps_its_rate() {
+fn a_busy_export_among_idle_keeps_rate() {
     let pairs = ["sfq+mq-deadline", "reward+bfq", "mclock+kyber", "wfq+none"];
     for scheduler in rows().map(|row| row.name).chain(pairs) {
         let (alone, beside) = (answers_beside_idle(scheduler, 0), answers_beside_idle(scheduler, EXPORTS - 1));

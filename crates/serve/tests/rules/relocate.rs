@@ -266,7 +266,7 @@ fn used_blocks_make_room_for_what_comes_first() {
 }
 
 #[test]
-fn what_comes_first_must_be_an_export_of_the_device() {
+fn first_ranges_must_be_exports_of_the_device() {
     let refused = |first: &str| {
         let text = format!(
             "[[device]]\nname = \"d\"\n{}[[device]]\nname = \"other\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\

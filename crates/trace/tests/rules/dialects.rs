@@ -290,7 +290,7 @@ fn every_dialect_of_iosnoop_is_read() {
 }
 
 #[test]
-fn every_action_of_fio_is_read_in_both_versions() {
+fn fio_actions_are_read_in_both_versions() {
     let actions = [
         ("add", ""),
         ("open", ""),
@@ -327,7 +327,7 @@ fn unpaired(text: &str, event: Event) -> (u64, u64) {
 }
 
 #[test]
-fn what_has_no_latency_is_counted_with_its_reason() {
+fn requests_without_latency_are_counted_with_reasons() {
     let line = |number: u64, action: &str| {
         format!("  8,0    1        0  {number}.000000000   501  {action}   R {} + 8 [fio]\n", number * 8)
     };
@@ -352,7 +352,7 @@ fn ten_thousand_writes_in_flight_have_their_latencies() {
 }
 
 #[test]
-fn a_dump_of_xperf_says_its_start_and_losses() {
+fn xperf_dumps_say_their_start_and_losses() {
     let text = "BeginHeader\n DiskRead, TimeStamp, Process Name ( PID), ByteOffset, IOSize, ElapsedTime, DiskNum\nEndHeader\nOS Version: 10.0.17763, Trace Size: 8960KB, Events Lost: 3, Buffers lost: 0, Trace Start: 132537600000000000, Trace Length: 34 sec\n DiskRead, 1500, app.exe ( 4), 0x1000, 0x1000, 500, 0\n";
     assert_eq!(told(text, Event::Queue), "R 8+8 @0 500us; 3 lost");
     let buffers = text.replace("Lost: 3, Buffers lost: 0", "Lost: 0, Buffers lost: 2");

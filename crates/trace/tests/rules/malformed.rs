@@ -354,7 +354,7 @@ fn file_standing_for_a_trace_is_named() {
 }
 
 #[test]
-fn reports_of_averages_are_named_with_what_reads_them() {
+fn reports_of_averages_are_named_with_readers() {
     let reports: [(&[u8], &str); 4] = [
         (b"avg-cpu:  %user\n", "is a report of iostat or sar"),
         (b"\"Dstat 0.7.3 CSV output\"\n", "is a recording of dstat"),

@@ -183,7 +183,7 @@ fn every_report_of_tools_is_read() {
 }
 
 #[test]
-fn logs_of_jobs_of_fio_are_told_apart_and_added_up() {
+fn logs_of_fio_jobs_are_added_up() {
     let log = |job: u32, value: u32| {
         let text = format!("1000, {value}, 0, 4096, 0\n2000, {value}, 0, 4096, 0\n");
         Input::from_bytes(format!("load_iops.{job}.log"), text.into())

@@ -174,7 +174,7 @@ fn outage_is_not_charged_to_a_flush() {
 }
 
 #[test]
-fn outage_of_data_is_not_charged_to_a_flush() {
+fn outages_of_data_are_not_charged_to_flushes() {
     const MILLI: u64 = SECOND / 1000;
     let flush = Request { operation: Operation::Flush, sectors: 0, ..read(0, 0) };
     let mut policy = policy("sfq", &[("cost", 1)]);

@@ -78,7 +78,7 @@ fn rate_beside_idle(policy: Policy, others: usize, settle_nanos: u64) -> f64 {
 }
 
 #[test]
-fn one_active_client_among_idle_ones_keeps_its_rate() {
+fn an_active_client_among_idle_keeps_rate() {
     let limits = QueueLimits { depth: 4, ..QueueLimits::with_requests(1_024) };
     let pair = |row: &PolicyRow, elevator| {
         let below = Below { row: elevator, settings: elevator.defaults(), pair: PAIR.defaults() };
