@@ -353,20 +353,7 @@ of the paper's experiments. The depths are those at the begin of the turn. All e
         summary: "requests by arrival plus a delay by the CPU time that they need or have had; flushes paced by the room in the log",
         source: "Ours",
         section: "future work in section 7 of the paper on WAFL",
-        doc: "Attained service decides. Clients are all in HQ, by the time `arrival + K size`. The size of a request is the CPU time that it \
-has used and is expected to need still, and the largest value in its life counts, so that a preempted request does not keep its place \
-by arrival. What it needs is a moving average of the CPU time of its kind: its operation, its size by powers of four, whether it is \
-sequential, its source, and how often it has come back. K is 2, and 200 for requests longer than a threshold, which is learnt every 512 \
-requests: the smallest for which the share p of longer requests and the share f of CPU time that is spent up to it fulfil 1.5 p < 0.01^f, \
-which is where delaying the longer ones makes p99 of all shorter if waits decay exponentially. Where service times are much alike there \
-is none. A deadline counts as one that is 30 ms after the arrival counts where there is none. A request is preempted after 0.5 ms, and \
-goes on at once unless another is due earlier. While the log is flushed, R is the CPU time that the flush still needs (that of the last \
-one by the bytes, less what this one has used, and at least what is queued), T the time until the log is full (its room by the rate at \
-which it fills, less 3 % and the time that the last flush took for its disks alone), and I the workers that MQ gets because nobody else \
-wants them. MQ is owed R / T - I workers, and at most a twentieth of all; while it is owed anything it gets turns before clients, \
-otherwise what nobody else wants. At the latest MQ gets a turn after it was passed over 16 W / w times, by weights as in baseline; \
-where the driver tells nothing of a log, it is drawn by weight. Turns last as in qats, without MQ's depth, and end when MQ is owed one. \
-All of this was chosen on half of the servers of experiments/cores, whose page says what came out on the other half.",
+        doc: include_str!("adaptive.md"),
         parameters: &ADAPTIVE,
         dispatch: Dispatch::AllHigh,
         sharing: Sharing::All,

@@ -39,18 +39,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "anticipatory",
     summary: "one-way elevator that idles after a read for the same process's next",
     source: "Linux block/as-iosched.c (2.6.0 to 2.6.32), Documentation/block/as-iosched.txt; Iyer and Druschel, SOSP 2001",
-    doc: "Synchronous and asynchronous requests each have a queue sorted by sector and a FIFO, and are served in batches of \
-one kind. The time of a batch is limited; that of a synchronous batch counts from its first completion, and only while \
-asynchronous requests wait. The number of requests in an asynchronous batch is limited too, and adapts to how long such \
-batches take. Before the kind changes, the device must be empty; the new batch begins at the oldest request. Expired \
-requests go first; the scheduler looks for them once in each expiry time. Otherwise the nearest request goes: one behind the \
-head counts as twice as far, and may lie at most 2^20 sectors back. After a read the scheduler idles for the next one of the \
-same process if the process's think time and seek distance promise it; a process without history is judged by the means over \
-new processes. A close request of another process ends the idling, the sooner the closer it is, and counts in the history of \
-the process that was waited for. With anticipation on, reads of different processes go to the device one at a time, as the \
-documentation says. I/O priorities have no effect, as in the kernel: its first scheduler with priorities was cfq. \
-Simplified: the means over new processes are weighted by how many there were. Left out: what the kernel learns when a \
-process exits, since no driver reports that. Linux dropped this scheduler in 2.6.33 in favour of cfq.",
+    doc: include_str!("anticipatory.md"),
     bound: Bound {
         doc: "with k older requests of its kind, a request is served within k + 1 rounds after its expiry; a round is one batch of \
 each kind, and a batch ends one request and one wait of `antic-expire` after its time",

@@ -49,19 +49,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "bid-hdd",
     summary: "bulk I/O dispatch: gathers each process's requests and flushes them together in sector order",
     source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Algorithms 1 and 2",
-    doc: "Each process has a staging queue with two timers. The wait timer is the weighted mean of the last `history` gaps \
-between the process's batches, the newest weighted most; requests within `batch` of one another are one batch. The deadline \
-timer is `write-deadline`, shortened to `read-deadline` once a read is staged. When either expires, the queue is marked. \
-Marked queues are flushed whole, in the order in which they were marked, each sorted by sector. While a process's queue is \
-marked, its new requests wait outside (Algorithm 1); then they open a new staging queue. The paper gives neither the number \
-of gaps k, nor the default wait, nor the weights, nor a definition of a batch: here k = `history` = 8 with weights 8, 7 .. \
-1, `wait` is 6 ms as in the anticipatory scheduler, and `batch` is 100 us. Requests merge only with those of the same \
-process, so that queues stay apart, and a merge counts as an arrival. With `staging=inside` staged requests count against the \
-limits of the request queue, as all queued requests do in Linux. With `staging=outside` they do not, as Algorithm 1 takes them \
-out of it: only requests of a process whose queue is still to be flushed count, and what is in flight. Memory stays bounded: by the number \
-of submitted requests, 256 for each of the queue's in each direction, and by one process with a staging queue for each of its \
-requests in both directions, so 32768 requests of 257 processes at 128; more are held back. Below an order of tenants all \
-requests count.",
+    doc: include_str!("bid-hdd.md"),
     bound: Bound {
         doc: "a request is marked at most `write-deadline` after its staging queue was opened (`read-deadline` after the queue got its \
 first read), and then waits for the queues that were marked before it, one of each process",

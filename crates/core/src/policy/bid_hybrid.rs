@@ -25,14 +25,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "bid-hybrid",
     summary: "bid-hdd, with the writes of light processes on a fast device",
     source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Algorithm 3",
-    doc: "Staging, timers and flushing work as in `bid-hdd`. The packing fraction of a marked queue is the sectors of its \
-writes divided by their number. If it is below `packing-threshold`, the writes go to the fast device, where each process has \
-a FIFO and the FIFOs take turns; the reads are flushed to the disk. A location map holds the extents on the fast device. \
-Later reads and overwrites of them go there, a request that lies on both devices is split, and a discard takes its range out \
-of the map. Extents are whole blocks of the fast device: sectors in the simulator, 4 KiB in the server. The map holds up to \
-65536 extents, and as many sectors as the fast device has; when either is used up, writes stay on the disk. The paper does \
-not give the threshold; 64 KiB is an eighth of its largest request. Flushes go to the disk only. With `staging=outside` what \
-waits for the fast device counts against the request queue. Without a fast device it is `bid-hdd`.",
+    doc: include_str!("bid-hybrid.md"),
     bound: Bound {
         doc: "on the disk as `bid-hdd`; on the fast device, for each earlier request of its own process a request waits for at most one \
 of each other process",

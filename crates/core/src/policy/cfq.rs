@@ -33,21 +33,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "cfq",
     summary: "Linux's completely fair queueing: time slices a process, idling for readers",
     source: "Linux block/cfq-iosched.c (2.6.33 to 4.20), Documentation/block/cfq-iosched.txt",
-    doc: "Each process has a sorted queue and a FIFO for its synchronous requests; the asynchronous requests of all \
-processes share such a pair for each I/O priority. Realtime queues go before best-effort ones, and those before idle ones; \
-within a class queues take turns. A turn is a slice of time that begins with its first completion. The slice depends on the \
-priority level: it is a fifth longer for each step above level 4 and a fifth shorter for each step below, and so is the \
-number of requests that an asynchronous queue may send. Slices are shorter while many queues are busy (`low_latency` with a \
-target of 300 ms). A realtime queue at once ends the slice of a queue of another class, and any queue ends that of an idle \
-one. The slice of an idle queue lasts one request while others wait, and the disk does not idle for it. For other queues \
-that ran dry the disk idles, unless the process thinks longer than the idle window, or is seeky and has few requests in \
-flight. In a slice expired requests go first, then the nearest one: a request behind the head counts as twice as far, and \
-may lie at most `back-seek-max` back. Synchronous requests preempt asynchronous queues; while the disk idles, a request \
-close to the head does so too. A queue has the priority of its newest request. Simplified: all queues of a class have one \
-service order, where the kernel has a service tree for each workload type and lets high levels go ahead; a queue may have \
-`quantum` requests in flight. A naive model with these trees, in the tests, completes two Hadoop sorts within 1 % of the same time; \
-where the disk is often idle, asynchronous requests wait longer there. Left out: control groups, merging of cooperating queues, idling on a whole service tree. Linux \
-dropped cfq in 5.0; `bfq` is its successor.",
+    doc: include_str!("cfq.md"),
     bound: Bound {
         doc: "none: two processes that read close to one another can preempt each other's idling for ever, and a class waits while a class \
 above it is busy, as in the kernel. Otherwise a process waits for one slice of each queue before it",

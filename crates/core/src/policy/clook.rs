@@ -24,12 +24,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "clook",
     summary: "one-way elevator: upward by sector, then back to the lowest",
     source: "Worthington, Ganger and Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994 (C-LOOK)",
-    doc: "One queue sorted by sector, for reads and writes of all processes. The next request is the first that begins at \
-the end of the last transfer or above; if there is none, the lowest. What begins within the last transfer waits for the next \
-sweep, so that a block which is written again and again costs a sweep each time, not a revolution in which nothing else is \
-served. Of requests that overlap, the oldest goes first. It is the baseline that knows no processes: any gain of another scheduler over it comes from more than \
-positions. On traces of many kinds (`experiments/elevators`) none has as many: within 2 % of the best of all others in 94 of 102 \
-cells. It loses most on a drive without a write cache, and it knows no goal and no process. Left out: nothing; the published algorithm does not mention merging, which is the request queue's here.",
+    doc: include_str!("clook.md"),
     bound: Bound {
         doc: "a request waits for the rest of a sweep, and for a sweep more for each older request that overlaps it; in a sweep \
 the head only goes up, by at least a sector for each request",

@@ -42,19 +42,7 @@ pub(crate) static ROW: Row<()> = Row {
     summary: "C-LOOK for a goal: next is what the head comes to first, by times learnt from completions",
     source: "this project; C-LOOK: Worthington, Ganger and Patt (1994); learnt positioning after Popovici, Arpaci-Dusseau and \
 Arpaci-Dusseau, Robust, portable I/O scheduling with the Disk Mimic (2003)",
-    doc: "The head goes up from the end of the last transfer, then back to the lowest request, reads and writes together. `goal` says \
-what is next. completion: the next by sector, as with `clook`. mean: of the next `look` reads and `look` writes, the one that \
-the head comes to first; the others wait for the next sweep. read-p99: the next read by sector, and writes only while no read \
-is queued. How long the head needs is learnt online, from the times between completions, for each \
-distance (in powers of two, up or down) and each change of direction, less the time of the transfer: seeks, missed revolutions \
-and settling are in it, the angle of the platters is not. Whatever the goal, a request that `overdue` dispatches have passed goes \
-first: with k older requests queued it is among the next `overdue` + k + 1. Left out: queues for each process, timers, and idling. Measured by `experiments/elevators` on 35 traces of many kinds and the 12 captures of Hadoop jobs, half of \
-which were kept aside until the end. With read-p99 the p99 of reads is 0.47 of that of `noop` in the mean of the 35, the \
-least of all (`cfq` 0.61, `clook` 1.06), for 5 % more time than `clook`. With mean, and the `look` of 8 that the other half chose, the mean \
-latency is 0.922 of that of `clook` on the captures that were kept aside (below in 21 cells of 36, above in 5); on the other kept \
-traces it is 0.976, with as many cells above as below. For completion take `clook`. It loses where requests that are left out cost another sweep \
-of a busy device (goal=mean: up to 4.2 of the best), to `bid-hdd` where one process writes much in order, and to `sptf`, which knows the \
-angle and has 60 % less mean latency at recorded times.",
+    doc: include_str!("clook-adaptive.md"),
     bound: Bound {
         doc: "a request is overdue after `overdue` dispatches of others, and the oldest overdue request goes first: with k older \
 requests queued it is among the next `overdue` + k + 1 dispatches, whatever the goal is",

@@ -96,16 +96,7 @@ pub(crate) static MQ: Row<Form> = Row {
     name: "mq-deadline",
     summary: "today's deadline: batches in sector order, reads first, with expiry times",
     source: "Linux block/mq-deadline.c (4.11 on; as of 6.5 and later), Documentation/block/deadline-iosched.rst",
-    doc: "Each direction has a queue sorted by sector and a FIFO, and is served in batches of `fifo-batch` requests. Writes \
-are passed over at most `writes-starved` times. Expiry is checked between batches. Each direction remembers where its last \
-dispatch ended and searches from there when it needs the next request, so that it finds requests that came in the meantime. \
-(Linux does so since 6.5. Before that, and in `deadline`, the scheduler remembers the next request itself, and forgets it \
-when a batch in the other direction begins.) Discards count as writes, and flushes bypass the elevator. The priority classes \
-realtime, best effort and idle have queues of their own. A class is served only while no class above it has a request here \
-or in the device, but a request that has waited longer than `prio-aging-expire` goes before all classes. A request without a \
-priority is best effort; priority levels have no effect. Simplified: requests that have aged go oldest first and outside \
-batches, where the kernel begins a batch of their class and serves them when that batch comes to them. Left out: \
-`async_depth`, which by default lets asynchronous requests use the whole queue; zones of zoned devices.",
+    doc: include_str!("mq-deadline.md"),
     bound: Bound { doc: BATCHES, wait: Wait::Within(within_batches) },
     reads: Reads::PRIORITY,
     linux: Some("mq-deadline"),

@@ -17,16 +17,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "drr",
     summary: "tenants: deficit round robin, turns of a quantum times the weight",
     source: "Shreedhar and Varghese, Efficient fair queuing using deficit round-robin, ToN 1996",
-    doc: "Active clients take turns. At its turn a client's allowance grows by `quantum` x weight / least weight of the active \
-clients, and its requests go while the allowance covers their cost; the client keeps the remainder while it is active. Of two \
-clients that are active throughout, while the least weight m of all is the same, services over weights differ by at most q/m + c/w1 \
-+ c/w2 with quantum q and largest cost c; at quantum 1 and cost 1 a client of weight w lags an ideal fluid server by at most 1 + 2 w/m \
-requests; a client that becomes active waits for one turn of each other. A decision takes constant time, whatever the number of \
-clients, and becoming active a time that grows with its logarithm; in exchange, a heavy client's turn goes out in one piece. \
-Example: quantum 1, weights 1 and 3, or 100 and 300: A B B B A B B B. Differs from the source: weights multiply the quantum; a \
-quantum below the largest cost (with `cost=sectors`, of the largest merged request) counts as \
-that, so that no turn is empty and a decision never walks the ring; a client that its limit holds back loses the \
-remainder.",
+    doc: include_str!("drr.md"),
     bound: Bound {
         doc: "the oldest request of a client waits for one turn of each other client: its weight in quanta, over the least weight of all",
         wait: Wait::Dispatches(|backlog, _| backlog.streams),

@@ -26,13 +26,7 @@ pub(crate) static TOKEN_BUCKET: Row<Form> = Row {
     summary: "tenants: first come, first served among those within their rate limits",
     source: "ITU-T I.371 (generic cell rate algorithm); Turner, New directions in communications, 1986 (leaky \
 bucket)",
-    doc: "First come, first served among the clients within their limits. Each client has a bucket of `burst` tokens, which is \
-filled at the rate of its limit; a request takes as many tokens as it costs, and waits until they are there. In any \
-window of length d a client gets at most burst + limit x d; the remainder of dividing a second is carried over, and a \
-time is rounded up to a whole nanosecond. Example: with limit 100/s and burst 5, of 20 requests at once 5 go at once, then \
-one each 10 ms. Every tenant policy keeps limits in this way; this one does nothing else, and its parameters give a limit \
-to clients that have not been configured. Differs from the source: the bucket is kept as the time at which it is full \
-again, which is the same rule without a timer.",
+    doc: include_str!("token-bucket.md"),
     bound: Bound {
         doc: "a request whose client is within its limit waits for older ones only; one whose client is above it waits, beside \
 that, until its bucket has the tokens",

@@ -23,15 +23,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "io-latency",
     summary: "tenants: Linux's io.latency: while one misses its latency, others get a smaller queue depth",
     source: "Linux 6.12.107, block/blk-iolatency.c",
-    doc: "A client's `latency` is the kernel's `target`. In windows of 16 targets, between 100 ms and 1 s, its requests are measured from \
-submission to completion, their own wait here included. A window misses if a tenth of them, at least one, took the target or longer; with \
-`rotational`, if their mean is above the target. After a miss, at most every 500 ms, clients with looser targets or none halve their \
-depth of requests in flight, each when it next submits, from `nr-requests` down to one; a client with a target that did at most 5 % of the \
-requests is spared. While the client with the tightest missed target meets it again, they get a sixteenth of `nr-requests` back at a time, \
-and all of it once every cut is undone. If that client is silent for 5 s, a step is undone each second. Metadata goes at once. Clients of a \
-group are siblings, and so are groups and clients outside. Where no client has a latency this is `fifo`. Simplified: every request \
-waits by itself, as of a thread with one request; the delay that the kernel adds to tasks that have sent much metadata is left out; counts \
-are exact where the kernel's are by processor. Weights, limits and reservations have no effect.",
+    doc: include_str!("io-latency.md"),
     bound: Bound {
         doc: "first come, first served within a client, whose depth is at least one: a request waits for each of its client's that came \
 before it, and those of others in the device; without a latency in any share, for older ones only",

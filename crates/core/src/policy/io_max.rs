@@ -22,16 +22,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "io-max",
     summary: "tenants: Linux's io.max: limits in bytes and requests a second, by direction",
     source: "Linux 6.12.107, block/blk-throttle.c",
-    doc: "Each client has up to four limits: `rbps` and `wbps` in bytes a second, `riops` and `wiops` in requests a second, for reads \
-and for everything else; a request goes when both limits of its direction let it, and those of its client's group. Reads and writes are \
-held apart. What may go is counted in slices of a tenth of a second: a whole slice's worth at its start, and a larger request waits for \
-nearly all of its time, even the first one. The timer that releases requests fires a jiffy late, or up to 8 or 64 where the wait is \
-long, as the kernel's timer wheel does; reads that it releases go before writes, which take turns of 6 and 2. Metadata goes at once and \
-is charged. A discard counts as 512 bytes. A changed limit takes effect at once: what was left of the old one is kept while requests are \
-held. `kernel` chooses other versions by how they cut slices: 6.12.0 and 6.17.0 have slices of 20 ms, as on drives without rotation, which \
-lose up to half of a low limit of requests. Where nothing has a limit this is `fifo`. Simplified: requests are counted as they come here, \
-not by bios before splitting; all groups share one timer; a group serves its clients' held requests in the order in which they came; the two \
-queues, of bytes and of requests, that newer kernels have are one; weights, `limit` and reservations have no effect.",
+    doc: include_str!("io-max.md"),
     bound: Bound {
         doc: "a request waits for those of its client, in its direction, that came before: for their bytes and its own at `rbps` or \
 `wbps`, their number at `riops` or `wiops`, and two slices; then for those that were let go before it. Without limits it waits for older \

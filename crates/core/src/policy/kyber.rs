@@ -39,17 +39,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "kyber",
     summary: "no sorting; limits the reads and the writes in flight by their latency",
     source: "Linux block/kyber-iosched.c (4.12 on, latency buckets as of 4.20), Documentation/block/kyber-iosched.rst",
-    doc: "Reads, writes and discards are three domains, each with a FIFO and with tokens: a dispatch takes a token, and its \
-completion returns it. The domains take turns with batches of 16, 8 and 1 requests, and have at most 256, 128 and 64 tokens. \
-Completions fill two histograms for each domain, in quarters of its target: one of the time in the device and one of the \
-time since submission. They are evaluated 100 ms after the first completion since the last evaluation; a histogram counts \
-once it has 500 samples or is a second old. If the 90th percentile of the time in the device misses its target in any \
-domain, the device is congested: then the tokens of each domain are scaled by the 99th percentile of its time since \
-submission, divided by its target, and a domain well within its target gives up depth. Without congestion, only a domain \
-that misses its target is scaled, and gets more. Simplified: each domain has one queue, where the kernel has one for each \
-processor; the second runs for each histogram by itself, where the kernel's two histograms of a domain share it. Left out: \
-the limit of asynchronous requests to 75 % of the request queue; the domain for other requests, since flushes bypass \
-elevators.",
+    doc: include_str!("kyber.md"),
     bound: Bound {
         doc: "between two batches of a domain each other domain has at most one batch, of 16 reads, 8 writes or 1 discard; with k older \
 requests in a domain of batch b, a request is dispatched within k / b + 1 rounds in which a token is free",

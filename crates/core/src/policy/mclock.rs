@@ -17,21 +17,7 @@ pub(crate) static ROW: Row<()> = Row {
     summary: "tenants: reservations first, then weights, limits over both",
     source: "Gulati, Merchant and Varman, mClock: handling throughput variability for hypervisor IO scheduling, OSDI \
 2010, Algorithm 1 and section 3 (dmClock)",
-    doc: "Of the clients within their limits, the one that has been due longest by its reservation goes first. If none is \
-due, the one with the smallest start tag goes, as under `sfq`. A request served by its reservation is charged to the weight \
-too, so a client gets the larger of its reservation and its part by weight. As long as the device delivers more than all \
-that is reserved, reservations are met exactly: a client gets r a second, less at most one request of each client that is \
-due before it. What a slow device could not deliver is made up for, up to a tenth of a second's worth. If it falls further \
-behind, reservations are broken (`reservation-broken`): all shrink in proportion, and at least a twentieth of the dispatches \
-goes by weight, so that no client starves; this lasts until a second after they can be met again. Weights share the rest \
-within c1/w1 + c2/w2, and as close to a fluid server as `sfq`. Limits: at most burst + limit x d in any window of length d. \
-Example: the device serves 1,000/s, A reserves 500 at weight 1, B and C have weight 100: A gets 500, B and C 250 each. \
-Differs from the source: the share tag lives in virtual time and starts at the clock when a client becomes active, so that a \
-client that paused starves no other (in dmClock it starves its peer for as long as it paused). The limit is a bucket that is \
-charged at dispatch, not on arrival, so that refusals at the limit do not use it up. When all clients are at their limits, \
-the answer is the exact time at which the first of them may go. The distributed tags (delta and rho) are inputs: what a client got on \
-other servers moves its tags as if it had been served here, for a fleet of servers; to at most 256 requests, and what the \
-call counts, ahead of the others.",
+    doc: include_str!("mclock.md"),
     bound: ONE_OF_EACH,
     reads: Reads::RESERVATION,
     linux: None,

@@ -158,25 +158,7 @@ pub static PAIR: PairRow = PairRow {
 adaptive: the most with which 99 of 100 requests have the latency of their shares, at most 1,024",
     )
     .tried(1, 128)],
-    doc: "Any policy that is for tenants goes above any that is not, but for bid-hybrid, which places data. Parameters of each \
-stand behind its name, those of the pair behind the elevator's: reward:estimator=service+cfq:quantum=4:window=32. The order \
-decides whose request is next and releases it into the elevator, which merges and sorts what it holds. While the device is \
-full the elevator holds at most window - 1 requests, and the last comes when the device has room. A request is charged to its \
-tenant, and counts against its limit and its reservation, when it is released; if it is cancelled after that, all of it is \
-given back. Of merged requests each counts for its own tenant, and the time in the device is divided among them by their \
-sectors. What is released goes to the device after at most 2 x (window - 1) other dispatches, whatever the elevator does. With the \
-window - 1 requests that the elevator can hold when a request comes, the window adds at most 3 x (window - 1) times the longest \
-service to a wait, and the time that the elevator idles. An adaptive \
-window begins at 64, grows by one after 200 requests of tenants whose shares have a latency if 99 % of them had it, and is \
-halved as soon as more than two of them are late; requests that came before the last change do not count, nor, of a tenant \
-whose mean latency is above its target, those that came when it had others queued above: it asks for more than its share. Where no share has a latency it grows without regard to any. With an adaptive window a tenant \
-whose requests are all in the elevator keeps its share (sfq, wfq, mclock, parda and reward): nothing is released for one that \
-is ahead of it by more than 16 mean charges, so that no size of the window takes shares away. With a fixed window larger than \
-what a tenant has outstanding, others get its part. As fifo has no order of its own, fifo+X decides as X alone while the window holds \
-all that is queued; beyond that X chooses among the oldest. On a disk a small window costs seeks: X sorts only what is in it. An elevator \
-that idles for a stream keeps a place of the window free for it, and idles only while the stream has nothing queued above; \
-one that can get nothing more neither idles nor gathers. The wait before the release has the order's reason, the wait after \
-it the elevator's.",
+    doc: include_str!("pair.md"),
 };
 
 /// The elevator of a pair.

@@ -14,14 +14,7 @@ pub(crate) static ROW: Row<()> = Row {
     summary: "tenants: fair by weight, within a window that keeps the array's latency",
     source: "Gulati, Ahmad and Waldspurger, PARDA: proportional allocation of resources for distributed storage \
 access, FAST 2009, section 3.2",
-    doc: "Clients are ordered as by `sfq`. The number of requests in flight is limited by a window: after each `interval`, with \
-the mean latency l measured in it, w = (1 - g) w + g (w L / l + b), with target L, smoothing g and `growth` b, between one \
-and the device's queue depth. A request that the window holds back counts as throttled. The target is the smallest \
-latency of any client's share, or the parameter. Example: target 25 ms, g 0.2, b 4, window 32, measured 50 ms: the next \
-window is 0.8 x 32 + 0.2 x (16 + 4) = 29.6, of which 29 are used. On a device whose latency is proportional to its \
-queue length the window settles within b + 1 of the depth that gives the target. Differs from the source: there is one \
-host, so the shares of hosts, which b stands for there, become the clients' weights in the order within the window; the \
-mean is over an interval, without further smoothing.",
+    doc: include_str!("parda.md"),
     bound: ONE_OF_EACH,
     reads: Reads::LATENCY,
     linux: None,

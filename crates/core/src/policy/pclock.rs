@@ -16,18 +16,7 @@ pub(crate) static ROW: Row<()> = Row {
     summary: "tenants: earliest deadlines from each client's burst, rate and latency",
     source: "Gulati, Merchant and Varman, pClock: an arrival curve based approach for QoS guarantees in shared \
 storage systems, SIGMETRICS 2007",
-    doc: "A client's share announces an arrival curve, `burst` at once and the reservation's rate, with a `latency`. A request \
-within the curve starts on arrival, one that exceeds it when it would have been within; its deadline is its start plus \
-the latency, and the earliest deadline goes first. If even the earliest start lies in the future, all starts are moved \
-back by the difference: a client may use what no other asks for without paying for it later. Every request within its \
-curve completes by its deadline plus one service, as long as bursts plus rates x (t - latency), added up, are at most \
-what the device serves in t, less one for each client without a rate and one more. A client without a rate has one \
-deadline at a time, that of its oldest request, from when that became the oldest: it delays no other, and gets a request \
-in each `latency`. Weights have no effect. Example: 1,000/s; A with burst 10, 100/s and 50 ms sends 11 at once: ten have \
-the deadline 50 ms, the last starts at 10 ms and has 60 ms. Differs from the source: a request gets its start when it \
-becomes the head of its client's queue, computed from its arrival, which gives the same numbers and needs no refund; a \
-client without a latency gets the parameter's, so that every request has a deadline; a client without a rate does not \
-get the deadlines of an unlimited curve.",
+    doc: include_str!("pclock.md"),
     bound: Bound {
         doc: "no request whose deadline is later goes first; a request within its client's arrival curve waits for what can be served within its \
 latency, and for one request of each other client",

@@ -13,16 +13,7 @@ pub(crate) static SFQ: Row<Form> = Row {
     summary: "tenants: start-time fair queueing by weight, with a depth",
     source: "Jin, Chase and Kaur, Interposed proportional sharing for a storage service utility, SIGMETRICS 2004 \
 (SFQ(D)); Goyal, Vin and Cheng, Start-time fair queueing, ToN 1997",
-    doc: "The start tag of a request is the finish tag of its client's request before it, or the clock if that is later; its \
-finish tag is its start tag plus its cost over the client's weight. The smallest start tag goes first, with at most \
-`depth` requests in flight; the clock is the start tag of the last dispatch. Of two clients that are active throughout, \
-dispatched costs over weights differ by at most c1/w1 + c2/w2; completed costs by D + 1 times that with depth D. With \
-cost 1, a client of weight w among n with total weight W lags an ideal fluid server by at most 2 + n w/W requests. A \
-client that returns from a pause of any length starts at the clock: at most one request of each other client goes before \
-its own. Example: weights 1 and 2; start tags of A are 0, 1, 2, of B 0, 1/2, 1, 3/2; the order is A B B A B B. Differs \
-from the source: a request gets its tags when it becomes the head of its client's queue, not on arrival, which is the \
-same for a client that is active throughout, and needs no refund when a request is cancelled; equal tags go to the \
-client with the lower number.",
+    doc: include_str!("sfq.md"),
     bound: ONE_OF_EACH,
     reads: Reads::WEIGHT,
     linux: None,
@@ -40,13 +31,7 @@ pub(crate) static WFQ: Row<Form> = Row {
     summary: "tenants: weighted fair queueing by finish tags, self-clocked",
     source: "Golestani, A self-clocked fair queueing scheme, INFOCOM 1994; Demers, Keshav and Shenker, Analysis and \
 simulation of a fair queueing algorithm, SIGCOMM 1989",
-    doc: "As `sfq`, but the smallest finish tag goes first, and the clock is the finish tag of the last dispatch. Small requests \
-and heavy clients go a little earlier than under `sfq`. Of two clients that are active throughout, dispatched costs over \
-weights differ by at most c1/w1 + c2/w2; with cost 1 a client among n lags an ideal fluid server by at most 1 + n \
-requests. Example: weights 1 and 2; finish tags of A are 1, 2, of B 1/2, 1, 3/2, 2; the order is B A B B A B. Differs \
-from Demers: the clock is read off the dispatched request (self-clocked), not from a simulated \
-fluid server, whose steps have no bound; a client that becomes active may find 1 + w2/w1 requests of each other client \
-ahead of its own.",
+    doc: include_str!("wfq.md"),
     bound: Bound {
         doc: "the oldest request of a client of weight w waits for 1 + v / w requests of each other client of weight v",
         wait: Wait::Dispatches(|backlog, _| 2 * backlog.streams),

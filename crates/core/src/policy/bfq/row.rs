@@ -18,29 +18,7 @@ pub(crate) static ROW: Row<Form> = Row {
     summary: "budget fair queueing: a share of the sectors for each process, idling, weight raising",
     source: "Linux block/bfq-iosched.c and bfq-wf2q.c (4.12 on; as of 5.13 and later), \
 Documentation/block/bfq-iosched.rst; Valente and Andreolini, SYSTOR 2012; Valente and Checconi, IEEE TC 59(9), 2010",
-    doc: "Each process has a queue for its synchronous requests; the asynchronous requests of all processes share one queue \
-for each I/O priority. Realtime queues go before best-effort ones, and those before idle ones. Idle queues get a turn every \
-200 ms, which ends after one request while others wait. Priority levels become weights from 8 to 1; a new priority takes \
-effect at the queue's next turn. B-WF2Q+ chooses the queue whose turn is next. A turn is limited by a budget of sectors and \
-by a timeout, and its end decides the next budget. A slow queue, and one that runs out of time, is charged for its time \
-instead of its sectors. Asynchronous sectors count threefold. At the end of a queue's requests the device idles for its next \
-one where that raises the throughput (on a device that seeks and queues no commands; for a sequential process with a short \
-think time also on others, unless they queue commands and do not seek; never while a queue is raised) or protects a share \
-(queues of different priorities are busy, no other queue is, or the queue is raised and others are not). For a seeky queue it idles 2 ms at most. A queue that asks \
-again within three idle times keeps its budget and its position, and may preempt. Interactive and soft real-time queues are \
-raised in weight, but none in large bursts, and none of a process with another level than 4. Within a queue the nearest \
-request goes; an expired one goes first, once a turn. With `rules=kernel` more of the kernel's rules hold: the largest budget is what the device transfers in `timeout-sync` at its \
-measured peak rate, and how long interactive queues are raised follows from that rate, too; a queue begins with a low budget when its raise is over; \
-any queue that becomes busy ends a turn for which the device does not idle, and the choice is made anew; queues made within 180 ms are merged \
-600 ms later, unless idling for them raises the throughput. Beside the kernel's on an emulated disk (experiments/serve), these rules bring the \
-prediction closer by some percent where it takes one request at a time. Turns of the kernel are shorter than these all the same, and its rate is not the reason: \
-`max-budget=1MiB` comes closer there. Simplified: by the usual rules, `max-budget` is fixed at what the kernel begins with, and so is the \
-time for which interactive queues are raised. Whether the device queues commands is inferred from its depth. A process counts as bound by its device if its think time is short. A turn serves at least one \
-request however small its budget is, where the kernel enlarges the budget beforehand. Queues that are not busy weigh \
-nothing. While the device idles for a queue, one request of the next queue may be injected, where the queue thinks long, or after an \
-idle time if it never came back; on a device that does not seek also where it comes back at once. The kernel injects as many \
-requests as it has measured to be harmless. Left out: the cgroup \
-hierarchy; merging of cooperating queues; being bound by I/O as a share of idle time; raising of asynchronous queues; the limit of tags for asynchronous requests.",
+    doc: include_str!("bfq.md"),
     bound: BOUND,
     reads: Reads::PRIORITY,
     linux: Some("bfq"),
@@ -53,14 +31,7 @@ pub(crate) static GROUPED: Row<Form> = Row {
     name: "bfq-groups",
     summary: "bfq with a cgroup for each client: io.bfq.weight, also of nested cgroups",
     source: "Linux block/bfq-cgroup.c and bfq-wf2q.c as of 6.12; Documentation/block/bfq-iosched.rst, group scheduling",
-    doc: "As bfq, but each client with a share is a cgroup with one process: its `weight` is its `io.bfq.weight` (Linux: 1 to 1000, 100 \
-by default), and its group is the cgroup above it. The weight of a cgroup is divided among those in it that are busy, by their weights. \
-While two cgroups are busy, the device idles for a queue that ran dry, so that shares hold at the cost of throughput; a device that is \
-fast does more with `slice-idle=0s`, which gives shares up. A process outside of any cgroup weighs 40, or ten for each level \
-of its priority from 80 to 10. Simplified: a cgroup's process is one queue, in which its asynchronous requests are, too; a weight \
-that changes, or is divided otherwise, holds from a queue's next turn; raising does not reach beyond a cgroup, and priorities count \
-outside of cgroups only, since a cgroup is best-effort. Left out: since 5.17 the kernel divides the queue's `nr_requests` by weight, too, so \
-that where it is small (twice the device's depth by default), a cgroup has fewer requests queued than it has outstanding.",
+    doc: include_str!("bfq-groups.md"),
     bound: BOUND,
     reads: Reads::WEIGHT,
     linux: None,

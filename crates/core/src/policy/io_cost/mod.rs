@@ -38,19 +38,7 @@ pub(crate) static ROW: Row<()> = Row {
     name: "io-cost",
     summary: "tenants: Linux's io.cost: shares of a device's time by weight, at a modelled price for each request",
     source: "Linux 6.12.107, block/blk-iocost.c; Heo et al., IOCost: block IO control for containers in datacenters, ASPLOS 2022",
-    doc: "A request costs what a linear model says: a price for each 4 KiB, and one for being sequential, or random if it is more than 16 MiB \
-from the end of its client's last one, from `rbps`, `rseqiops`, `rrandiops` and the same for writes, as `ioweir calibrate` prints them; 0 is the \
-kernel's own value for a disk (`rotational`), for a device that takes one request, or for a drive. A client's clock moves by the cost over its \
-part by weight, and a request goes while that is not ahead of the device's clock. Each period, of two to ten times the longer of both latencies, so give both, the clock's rate is \
-changed: down while more requests than `rpct` and `wpct` allow take longer than `rlat` and `wlat`, or requests wait for the device to take them; up while a \
-client is short, and the device has both in hand, between `min` and `max` percent of the model's rate. So without percentiles, and where the device \
-takes all that it is sent, the rate rises until nobody waits here and weights have no effect; the cap `max` does not act while the \
-device is neither busy nor short. Clients that use less than their part lend the rest for a period. A client that wakes up has the credit \
-of half a period. Metadata goes at once, and is a debt that its client's other requests wait for. Flushes and discards are free. Without given \
-coefficients, latencies or bounds, a drive whose rate stays at 500 % for 10 s gets the values of a fast one, and back at 10 %. Groups have \
-weights among clients and groups. In a pair, depth and `window` together are the tags that requests wait for. Simplified: every request waits by itself, as of a thread with one request; the price of a request that the \
-elevator merges is that of a whole one; the kernel's delay of tasks whose group has a large debt holds their next metadata instead; one counter where the \
-kernel has one for each processor; timers for single clients fire exactly; the processor's time for all this is not counted; swap and writeback are not told apart. Limits and reservations have no effect.",
+    doc: include_str!("io-cost.md"),
     bound: Bound {
         doc: "a request waits for those of its client that came before it, and itself, at their cost over the client's part at the lowest \
 rate, `min`; then for those that were let go before it",

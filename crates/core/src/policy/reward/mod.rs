@@ -42,30 +42,7 @@ pub(crate) static ROW: Row<()> = Row {
     summary: "tenants: the cheaper a client's requests are for the device, the more of them it gets",
     source: "Elnably, Wang, Gulati and Varman, Efficient QoS for multi-tiered storage systems, HotStorage 2012, \
 Algorithm 1",
-    doc: "Each client has a tag, and the smallest goes first. When a request completes, its client's tag moves by the mean \
-response time of its last `window` requests over its weight, and all tags move so that the smallest is that time. A \
-client's rate is so proportional to weight / cost: what it would get alone, scaled alike for all. Example: HDD 10 ms, SSD \
-50 us, one request at a time; A hits the SSD with two of three requests, B with none: A's mean is 3.37 ms, B's 10 ms, and A \
-gets 148.5 a second, B 50, where an even split gives 74.8 each. Of two clients that are active throughout, charges over \
-weights differ by at most D + 1 charges each with D in flight (one with `estimator=service`); at equal costs it is as close \
-to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost \
-c': none starves, since a cost is at most 2.1 s. Beyond the source: \
-`estimator=service` charges service time at the price of its queue, so that requests that wait in the device do not \
-level the clients' costs. Service time is estimated from the order of completions, as in a device of one queue that serves one \
-or several at a time; the price is the sum of responses over the sum of service times among requests of like response, so that \
-above tiers the charge is the response in the mean. It charges at dispatch, by the mean so far, so that one client does not fill \
-a deep device. Simulated above one queue that serves one at a time, it comes within a few per cent of weighted proportional fairness, \
-where `response` is off by a third and more, and above one that serves several it is nearer than `response`; above tiers it is as near in the \
-mean, and further in some cases, most where service times within a tier differ by client or completions are seen late \
-(`experiments/reward/estimator`). Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
-device's time at the worst mean cost seen of each client; a new client counts as the worst of all. `floor`: no client \
-is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights of all \
-requests, however expensive they become, so that the preference for others does not make a client ever more expensive; \
-and a client that has had less than that part of all dispatches goes before others, and before those that are due by \
-their reservations. What a client got on other servers counts as under `mclock`, \
-at its mean cost here. Differs from the source: a response counts at most 2.1 s; \
-a client that comes between two completions begins at the tag that the first of them set, not at the time, so that it does \
-not pay where completions are seen late.",
+    doc: include_str!("reward.md"),
     bound: Bound {
         doc: "the oldest request of a client waits for one request of each other client, and for one more",
         wait: Wait::Dispatches(|backlog, _| backlog.streams + 1),
