@@ -467,7 +467,7 @@ mod tests {
         }
 
         fn remarks(&mut self) -> Vec<Remark> {
-            vec![(RemarkKind::Plain, format!("{}", self.calls.join(" ")))]
+            vec![(RemarkKind::Plain, self.calls.join(" "))]
         }
     }
 

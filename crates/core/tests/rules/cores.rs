@@ -436,7 +436,11 @@ fn what_cannot_be_is_refused_in_words() {
 #[test]
 fn every_row_of_the_table_is_whole() {
     for row in SCHEDULES {
-        assert!(!row.summary.is_empty() && row.section.contains("ection") && row.doc.trim_end().ends_with('.'), "{}", row.name);
+        assert!(
+            !row.summary.is_empty() && row.section.contains("ection") && row.doc.trim_end().ends_with('.'),
+            "{}",
+            row.name
+        );
         for parameter in row.parameters {
             let range = parameter.min..=parameter.max;
             assert!(range.contains(&parameter.default), "{}: {}", row.name, parameter.name);
