@@ -156,8 +156,8 @@ def test_a_governor_writes_what_its_schema_says(tmp_path, command_line, agrees):
 def test_an_experiment_writes_what_its_schema_says(tmp_path, command_line, agrees):
     (tmp_path / "tenants.toml").write_text(TENANTS)
     agrees("simulate", command_line("simulate", str(tmp_path / "tenants.toml"), "--by", "stream", "--json", "-"))
-    (tmp_path / "targets.toml").write_text(TENANTS.split("[[expect]]")[0] + 'latency = "40ms"\n')
-    agrees("targets", command_line("advise", "targets", str(tmp_path / "targets.toml"), "--fast", "1GB", "--json", "-"))
+    targets = str(ROOT / "examples/targets.toml")
+    agrees("targets", command_line("advise", "targets", targets, "--fast", "100GiB", "--json", "-"))
     box = re.sub(r'duration = "\w+"', 'duration = "10s"', (ROOT / "examples/storage-box.toml").read_text())
     (tmp_path / "box.toml").write_text(re.sub(r'warm_up = "\w+"', 'warm_up = "5s"', box).split("[[expect]]")[0])
     agrees("simulate", command_line("simulate", str(tmp_path / "box.toml"), "--json", "-"))
