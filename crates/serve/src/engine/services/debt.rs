@@ -21,7 +21,6 @@ pub(super) struct Debt {
     length_max: Option<u64>,
     /// The offset from which the next range is looked for.
     cursor: u64,
-    in_flight: u32,
     /// The bytes in flight of each of the tasks, which are still owed.
     pending_bytes: Vec<u64>,
     wall: Nanos,
@@ -38,7 +37,6 @@ impl Debt {
             tasks,
             length_max,
             cursor: 0,
-            in_flight: 0,
             pending_bytes: vec![0; tasks.len()],
             wall: Nanos::ZERO,
             again: Nanos::ZERO,
@@ -61,6 +59,10 @@ impl Debt {
         })
     }
 
+    fn is_in_flight(&self) -> bool {
+        self.pending_bytes.iter().any(|pending| *pending > 0)
+    }
+
     /// The bytes in flight of a piece's task.
     fn pending(&mut self, piece: Piece) -> Option<&mut u64> {
         let number = self.tasks.iter().position(|task| piece.action == Action::Serve(*task))?;
@@ -71,7 +73,7 @@ impl Debt {
 impl Duty for Debt {
     fn look(&mut self, wall: Nanos, backend: &dyn Backend) -> Found {
         self.wall = wall;
-        let owes = self.in_flight > 0 || self.owed_bytes(backend) > 0;
+        let owes = self.is_in_flight() || self.owed_bytes(backend) > 0;
         if owes {
             self.since.get_or_insert(wall);
         } else if self.since.take().is_some() {
@@ -87,15 +89,14 @@ impl Duty for Debt {
         let length_max = self.length_max.unwrap_or(length_max);
         let mut found = self.next_range(backend, self.cursor, length_max);
         // Ranges in flight are still owed, so the search starts again at the beginning only when there are none.
-        if found.is_none() && self.cursor > 0 && self.in_flight == 0 {
+        if found.is_none() && self.cursor > 0 && !self.is_in_flight() {
             found = self.next_range(backend, 0, length_max);
         }
         let Some((task, range)) = found else {
-            let wait = if self.in_flight == 0 { ServiceWait::NothingOwed } else { ServiceWait::Nothing };
+            let wait = if self.is_in_flight() { ServiceWait::Nothing } else { ServiceWait::NothingOwed };
             return Next::Wait(wait);
         };
         self.cursor = range.end;
-        self.in_flight += 1;
         let (offset, length) = (range.start, range.end - range.start);
         let piece = Piece { action: Action::Serve(task), offset, length };
         if let Some(pending) = self.pending(piece) {
@@ -105,7 +106,6 @@ impl Duty for Debt {
     }
 
     fn put_back(&mut self, piece: Piece) {
-        self.in_flight -= 1;
         if let Some(pending) = self.pending(piece) {
             *pending -= piece.length;
         }
@@ -113,7 +113,6 @@ impl Duty for Debt {
     }
 
     fn ended(&mut self, piece: Piece, _damaged: &[u64], error: Option<NbdError>, report: &mut ServiceReport) -> Found {
-        self.in_flight -= 1;
         if let Some(pending) = self.pending(piece) {
             *pending -= piece.length;
         }
