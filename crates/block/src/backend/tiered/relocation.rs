@@ -169,20 +169,20 @@ impl Placed {
         let owed = self.owed_blocks(Tier::Base).min(count_max);
         let relocation = self.relocation.as_mut()?;
         // Only blocks of less than this rank may go back.
-        let (looks_max, wanted, below) = match (owed, relocation.unexamined()) {
+        let examined_max = if relocation.first.is_empty() { LOOKS_MAX } else { EXAMINED_MAX as usize };
+        let (examined_max, wanted, below) = match (owed, relocation.unexamined()) {
             (0, _) if self.map.free() > relocation.margin => return None,
             (0, 0) => (LOOKS_FOR_ROOM, relocation.heat.wanted_blocks().min(count_max), 1),
-            (0, left) => (LOOKS_MAX, left.min(count_max), relocation.rank_of_range(relocation.filling.0)),
-            (_, 0) => (LOOKS_MAX, owed, relocation.rank_of_range(relocation.first.len())),
-            (..) => (LOOKS_MAX, owed, relocation.rank_of_range(relocation.filling.0)),
+            (0, left) => (examined_max, left.min(count_max), relocation.rank_of_range(relocation.filling.0)),
+            // When all ranges have been examined, this is their number.
+            (..) => (examined_max, owed, relocation.rank_of_range(relocation.filling.0)),
         };
         if wanted == 0 {
             return None;
         }
         let around = self.map.placed_from(relocation.hand).chain(self.map.placed_from(0));
-        let examined_max = if relocation.first.is_empty() { looks_max } else { EXAMINED_MAX as usize };
         let examined: Vec<u64> = around.take(examined_max).collect();
-        let looked = examined.iter().copied().filter(|block| relocation.rank(*block) < below).take(looks_max);
+        let looked = examined.iter().copied().filter(|block| relocation.rank(*block) < below).take(LOOKS_MAX);
         let Some(coldest) = looked.min_by_key(|block| relocation.rank(*block)) else {
             relocation.hand = examined.last().map_or(0, |last| last + 1);
             if below > 1 {
