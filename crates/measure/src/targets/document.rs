@@ -9,7 +9,7 @@ use ioweir_lab::gate::Judgement;
 use serde_json::{Value as Json, json};
 
 use super::TargetsSpec;
-use super::rule::{Binding, Found, Got, Refusal, Tenants, has_promise};
+use super::rule::{Binding, Found, Got, Lack, Refusal, Tenants, has_promise};
 
 /// Makes the document.
 pub(super) fn document(
@@ -191,14 +191,16 @@ impl Answers<'_> {
     /// The constraint that prevents a promise, as the end of a sentence about a class.
     fn reason(&self, refusal: &Refusal) -> String {
         let name = |class: usize| &self.tenants.class(class).name;
-        let misses = match refusal.late {
-            Some((class, p99)) => {
+        let misses = match refusal.lack {
+            Lack::Late { class, p99_seconds } => {
                 let target = self.tenants.class(class).share.latency.expect("it has a promise");
                 let whose =
                     if class == refusal.class { "its p99".into() } else { format!("the p99 of {}", name(class)) };
-                format!("{whose} without any waiting is {}, for a target of {target}", format_seconds(p99))
+                format!("{whose} without any waiting is {}, for a target of {target}", format_seconds(p99_seconds))
             }
-            None => format!("a tier is utilised to {:.0} %, where at most 70 % are admitted", 100.0 * refusal.utilised),
+            Lack::Utilised(part) => {
+                format!("a tier is utilised to {:.0} %, where at most 70 % are admitted", 100.0 * part)
+            }
         };
         match refusal.binding {
             Binding::Device => format!("the device binds: alone, with all data in the fast tier, {misses}"),

@@ -44,15 +44,21 @@ pub(super) enum Binding {
     Admitted,
 }
 
+/// The reason why a set of tenants cannot all be promised their targets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lack {
+    /// The p99 of a class alone exceeds its target.
+    Late { class: usize, p99_seconds: f64 },
+    /// A tier is utilised to this part, beyond the limit.
+    Utilised(f64),
+}
+
 /// A refused promise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal {
     pub(super) class: usize,
     pub(super) binding: Binding,
-    /// The class whose p99 alone would exceed its target, and this p99; none if a tier would be utilised beyond the limit.
-    pub(super) late: Option<(usize, f64)>,
-    /// The utilisation of the busier tier.
-    pub(super) utilised: f64,
+    pub(super) lack: Lack,
 }
 
 /// The result of an admission.
@@ -158,21 +164,23 @@ impl<'a> Tenants<'a> {
             (Binding::RoomBeside, &beside, self.fast_bytes),
         ];
         for (binding, set, fast_bytes) in steps {
-            let placed = self.placed(set, fast_bytes);
-            let utilised = self.utilised(set, &placed)?;
-            let mut late = None;
-            for class in set {
-                let p99 = self.alone(*class, placed[*class])?;
-                let target = self.class(*class).share.latency.expect("it is promised one").nanos().as_seconds();
-                if late.is_none() && p99 > target {
-                    late = Some((*class, p99));
-                }
-            }
-            if late.is_some() || utilised > UTILISED_MAX {
-                return Ok(Some(Refusal { class, binding, late, utilised }));
+            if let Some(lack) = self.lack(set, &self.placed(set, fast_bytes))? {
+                return Ok(Some(Refusal { class, binding, lack }));
             }
         }
         Ok(None)
+    }
+
+    /// The first thing that tenants with promises lack, with so many bytes of each in the fast tier.
+    fn lack(&self, set: &[usize], placed: &[u64]) -> Result<Option<Lack>, RunError> {
+        for &class in set {
+            let p99_seconds = self.alone(class, placed[class])?;
+            if self.class(class).share.latency.is_some_and(|target| p99_seconds > target.nanos().as_seconds()) {
+                return Ok(Some(Lack::Late { class, p99_seconds }));
+            }
+        }
+        let utilised = self.utilised(set, placed)?;
+        Ok((utilised > UTILISED_MAX).then_some(Lack::Utilised(utilised)))
     }
 
     /// The bytes of each class in a fast tier of a size, where the data of the smallest targets lie first, and those of tenants without a

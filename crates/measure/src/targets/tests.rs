@@ -4,7 +4,7 @@ use ioweir_lab::experiment::Experiment;
 use ioweir_lab::run::{RunError, Silent};
 
 use super::TargetsSpec;
-use super::rule::{Binding, Found, Tenants};
+use super::rule::{Binding, Found, Lack, Tenants};
 
 const GIB: u64 = 1 << 30;
 
@@ -68,7 +68,7 @@ fn a_tenant_that_displaces_another_is_refused() {
     let (found, _) = found(&[tenant("first", 10, 100, "8ms"), tenant("later", 10, 50, "4ms")], 10);
     let [refusal] = &found.refused[..] else { panic!("{:?}", found.refused) };
     assert_eq!((refusal.class, refusal.binding), (1, Binding::RoomBeside));
-    assert_eq!(refusal.late.map(|(class, _)| class), Some(0), "the data of the first would leave the fast tier");
+    assert!(matches!(refusal.lack, Lack::Late { class: 0, .. }), "the data of the first would leave the fast tier");
     assert_eq!(found.placed, [10 * GIB, 0]);
 }
 
