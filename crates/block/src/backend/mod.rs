@@ -416,20 +416,20 @@ fn timespec(span: Nanos) -> Timespec {
 mod tests {
     use super::*;
 
-    /// A device whose answers tell it from the defaults, and the names of the methods that were called to change it.
+    /// A device in memory whose answers tell it from the defaults. Its message is the name of the method that changed it last.
     struct Bottom {
+        memory: Memory,
         event: std::os::fd::OwnedFd,
-        calls: Vec<&'static str>,
+        last: &'static str,
     }
 
     impl Backend for Bottom {
-        fn start(&mut self, _now: Nanos, io: Io) {
-            self.calls.push("start");
-            drop(io);
+        fn start(&mut self, now: Nanos, io: Io) {
+            self.memory.start(now, io);
         }
 
         fn submit(&mut self) -> io::Result<()> {
-            self.calls.push("submit");
+            self.last = "submit";
             Ok(())
         }
 
@@ -437,8 +437,8 @@ mod tests {
             Ok(true)
         }
 
-        fn collect(&mut self, _now: Nanos, _done: &mut Vec<Done>) -> io::Result<()> {
-            Ok(())
+        fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+            self.memory.collect(now, done)
         }
 
         fn due(&self) -> Nanos {
@@ -450,11 +450,11 @@ mod tests {
         }
 
         fn size_bytes(&self) -> u64 {
-            1 << 20
+            self.memory.size_bytes()
         }
 
         fn grow(&mut self, _size_bytes: u64) -> Result<(), String> {
-            self.calls.push("grow");
+            self.last = "grow";
             Ok(())
         }
 
@@ -463,17 +463,17 @@ mod tests {
         }
 
         fn finish(&mut self) {
-            self.calls.push("finish");
+            self.last = "finish";
         }
 
         fn remarks(&mut self) -> Vec<Remark> {
-            vec![(RemarkKind::Plain, self.calls.join(" "))]
+            vec![(RemarkKind::UpstreamBack, self.last.into())]
         }
     }
 
     fn bottom() -> Box<dyn Backend> {
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).expect("a descriptor");
-        Box::new(Bottom { event, calls: Vec::new() })
+        Box::new(Bottom { memory: Memory::new(1 << 20), event, last: "" })
     }
 
     /// A layer with the methods that it has to have.
@@ -508,48 +508,28 @@ mod tests {
     #[test]
     fn layers_forward_what_they_do_not_change() {
         let mut layer = Plain(bottom());
+        let said = |layer: &mut Plain| layer.remarks().remove(0).1;
         layer.submit().expect("no error");
+        assert_eq!(said(&mut layer), "submit");
         layer.grow(2 << 20).expect("no error");
+        assert_eq!(said(&mut layer), "grow");
         layer.finish();
+        assert_eq!(layer.remarks(), [(RemarkKind::UpstreamBack, "finish".into())]);
         assert_eq!(
             (layer.rest(Nanos(1)).expect("no error"), layer.due(), layer.descriptors().len()),
             (true, Nanos(7), 1)
         );
-        assert_eq!(layer.remarks(), [(RemarkKind::Plain, "submit grow finish".into())]);
-    }
-
-    /// A device in memory with a message.
-    struct Telling(Memory);
-
-    impl Backend for Telling {
-        fn start(&mut self, now: Nanos, io: Io) {
-            self.0.start(now, io);
-        }
-
-        fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
-            self.0.collect(now, done)
-        }
-
-        fn size_bytes(&self) -> u64 {
-            self.0.size_bytes()
-        }
-
-        fn describe(&self) -> String {
-            self.0.describe()
-        }
-
-        fn remarks(&mut self) -> Vec<Remark> {
-            vec![(RemarkKind::UpstreamBack, "it is back".into())]
-        }
     }
 
     #[test]
     fn tiers_pass_on_messages_of_both() {
-        let tier = || Box::new(Telling(Memory::new(1 << 20)));
-        let said =
-            ["slow tier: it is back", "fast tier: it is back"].map(|what| (RemarkKind::UpstreamBack, what.into()));
-        let mut placed = Placed::open(tier(), tier(), Ledger::in_memory().expect("a ledger"), 4).expect("tiers");
-        assert_eq!(placed.remarks(), said);
-        assert_eq!(Cached::open(tier(), tier()).expect("tiers").remarks(), said);
+        let ledger = Ledger::in_memory().expect("a ledger");
+        let placed = Placed::open(bottom(), bottom(), ledger, 4).expect("tiers");
+        let cached = Cached::open(bottom(), bottom()).expect("tiers");
+        for mut tiers in [Box::new(placed) as Box<dyn Backend>, Box::new(cached)] {
+            tiers.finish();
+            let said = ["slow tier: finish", "fast tier: finish"].map(|what| (RemarkKind::UpstreamBack, what.into()));
+            assert_eq!(tiers.remarks(), said);
+        }
     }
 }
