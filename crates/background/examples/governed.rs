@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ioweir_background::govern::{GovernSpec, Governor, Sample, Slice, State, Step};
 use ioweir_core::Nanos;
+use ioweir_core::random::SplitMix;
 
 /// Looks of the governor in a day, ten seconds apart.
 const TICKS_OF_A_DAY: usize = 8640;
@@ -35,25 +36,9 @@ const GOVERNED_BYTES: u64 = 64 * KIB;
 /// The longest request of its worker while it is behind.
 const GOVERNED_LATE_BYTES: u64 = MIB;
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -(1.0 - self.unit()).ln() * mean
-    }
+/// An exponentially distributed number.
+fn exponential(random: &mut SplitMix, mean: f64) -> f64 {
+    -(1.0 - random.unit()).ln() * mean
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +89,7 @@ struct Request {
 
 /// The arrivals from `first_hour` of the first day on, in seconds of the device.
 fn arrivals(device: Device, shape: &[f64; HOURS], first_hour: usize, seed: u64) -> Vec<Request> {
-    let mut random = Random(seed);
+    let mut random = SplitMix::new(seed);
     let hour_seconds = 3600.0 / device.speed() as f64;
     let mut all = Vec::new();
     for hour in 0..HOURS * (DAYS + 1) {
@@ -113,7 +98,7 @@ fn arrivals(device: Device, shape: &[f64; HOURS], first_hour: usize, seed: u64) 
         let (mut at, end) = (hour as f64 * hour_seconds, (hour + 1) as f64 * hour_seconds);
         let gap = device.service_seconds() / load.max(0.01);
         loop {
-            at += random.exponential(gap);
+            at += exponential(&mut random, gap);
             if at >= end {
                 break;
             }
@@ -162,7 +147,7 @@ struct Governed {
     own_seconds: f64,
     took_seconds: f64,
     kept: State,
-    kills: Random,
+    kills: SplitMix,
 }
 
 impl Governed {
@@ -188,7 +173,7 @@ impl Governed {
             )
         }));
         let kept = governor.state();
-        let kills = Random(5);
+        let kills = SplitMix::new(5);
         Self {
             governor,
             speed,
@@ -469,7 +454,7 @@ impl<'a> World<'a> {
         let end = self.hour_seconds * (HOURS * (DAYS + 1)) as f64;
         let mut dies = [0.0_f64; 8];
         let (mut next, mut tick) = (0, 0);
-        let mut random = Random(11);
+        let mut random = SplitMix::new(11);
         // When requests of the foreground end, those of the background, and the length of each of the latter.
         let mut foreground: VecDeque<f64> = VecDeque::new();
         let mut background: Option<(f64, u64, f64)> = None;
@@ -509,7 +494,7 @@ impl<'a> World<'a> {
                 let mut last = now;
                 let mut busy = 0.0;
                 for _ in 0..chunk.div_ceil(16 * KIB) {
-                    let die = (random.next() % 8) as usize;
+                    let die = (random.draw() % 8) as usize;
                     let mut seconds = if writes { 0.8e-3 } else { 0.1e-3 };
                     written += 1;
                     // One page in 64 of what is written pays for a collection.

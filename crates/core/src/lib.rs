@@ -74,7 +74,7 @@
 //! `part` has what several elevators are made of (sorted queues with a FIFO, think times, seeks), and `structure` the slab,
 //! list, tree, heap and index of fixed capacity that everything is built from. [`cores`] decides which queue a server's
 //! worker serves and for how long, [`external`] takes policies from outside, [`fleet`] apportions a share over many servers,
-//! and [`background`] decides when debt of background services is paid.
+//! [`background`] decides when debt of background services is paid, and [`random`] has numbers of a seed.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -93,6 +93,7 @@ mod part;
 pub mod policy;
 mod priority;
 mod queue;
+pub mod random;
 mod request;
 mod scheduler;
 mod settings;

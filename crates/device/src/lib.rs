@@ -23,6 +23,7 @@ mod queue;
 pub mod random;
 mod ssd;
 pub mod standing;
+pub mod statistics;
 #[cfg(test)]
 mod tests;
 mod tiered;

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioweir_config::{Duration, Size, format_bytes, keys};
+use ioweir_core::random::SplitMix;
 use ioweir_core::{Nanos, SECTOR_BYTES};
 
 use super::memory::each;
@@ -259,7 +260,7 @@ impl Faults {
 pub struct Faulty {
     media: Media,
     faults: Faults,
-    random: u64,
+    random: SplitMix,
     operations: u64,
     /// Operations in flight, with the times when they complete. Others overtake a stalled one.
     held: Vec<(Nanos, Io)>,
@@ -269,20 +270,7 @@ impl Faulty {
     /// A device with these contents.
     #[must_use]
     pub const fn new(media: Media, faults: Faults) -> Self {
-        Self { media, random: faults.seed, faults, operations: 0, held: Vec::new() }
-    }
-
-    /// SplitMix64, which is small and gives the same numbers on every machine.
-    const fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    const fn draw_of_million(&mut self, count: u32) -> bool {
-        count > 0 && self.draw() % 1_000_000 < count as u64
+        Self { media, random: SplitMix::new(faults.seed), faults, operations: 0, held: Vec::new() }
     }
 
     /// If the power fails during a write, a part of the write's sectors is written.
@@ -294,7 +282,7 @@ impl Faulty {
             let _ = surface.perform(&mut torn);
             io.buffers = torn.buffers;
         }
-        let mut random = self.draw();
+        let mut random = self.random.draw();
         self.media.clone().cut(|| {
             random = random.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             random >> 63 == 1
@@ -306,11 +294,11 @@ impl Faulty {
         if self.operations == self.faults.power_cut_at {
             self.lose_power(&mut io);
         }
-        if self.draw_of_million(self.faults.flips_per_million) {
-            let place = self.draw();
+        if self.random.of_million(self.faults.flips_per_million) {
+            let place = self.random.draw();
             self.media.flip(place >> 3, (place & 7) as u32);
         }
-        let fails = self.draw_of_million(self.faults.errors_per_million);
+        let fails = self.random.of_million(self.faults.errors_per_million);
         let result = if fails || self.faults.is_bad(io.offset, io.length) || !self.media.has_power() {
             Err(NbdError::InputOutput)
         } else {
@@ -322,7 +310,7 @@ impl Faulty {
 
 impl Backend for Faulty {
     fn start(&mut self, now: Nanos, io: Io) {
-        let stalls = self.draw_of_million(self.faults.stalls_per_million);
+        let stalls = self.random.of_million(self.faults.stalls_per_million);
         let until = if stalls { now.after(self.faults.stall.nanos()) } else { now };
         self.held.push((until, io));
     }

@@ -27,20 +27,17 @@ use ioweir_block::executor::{Clock, Counted, Executor, Item, MachineClock, Pool,
 use ioweir_config::ScheduleChoice;
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits, Kind, Source, Work};
+use ioweir_core::random::SplitMix;
 use ioweir_lab::server::{
     CostSpec, OperationKind, Part, PlatformSpec, Scheduling, Server, ServerLoad, WorkCost, WorkloadSpec,
 };
 
-/// Small, seeded, and the same for every schedule (SplitMix64).
-struct Random(u64);
+/// Draws that are the same for every schedule.
+struct Random(SplitMix);
 
 impl Random {
     fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((word ^ (word >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 
     fn exponential(&mut self, mean: f64) -> f64 {
@@ -358,7 +355,8 @@ fn main() {
     println!("clock,load,schedule,run,requests,mean_us,p99_us,worked");
     for load in loads.split(',').map(|load| load.parse::<f64>().unwrap()) {
         let draw = |rate, seed| {
-            Plan { platform: &platform, workload: &workload, costs: &costs, random: Random(seed) }.draw(rate, span)
+            Plan { platform: &platform, workload: &workload, costs: &costs, random: Random(SplitMix::new(seed)) }
+                .draw(rate, span)
         };
         // The mean cost of a request, with all work that comes with it.
         let sample = draw(10_000.0, 0);

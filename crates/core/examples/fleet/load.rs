@@ -2,17 +2,16 @@
 
 use std::ops::Range;
 
+use ioweir_core::random::SplitMix;
+
 use super::ROUND_TICKS;
 
-/// A small generator of random numbers (splitmix64).
-pub(super) struct Random(u64);
+/// A seeded generator.
+pub(super) struct Random(SplitMix);
 
 impl Random {
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
+        self.0.draw() % bound
     }
 }
 
@@ -41,7 +40,7 @@ pub(super) struct Load {
 impl Load {
     /// Half of the tenants ask two servers, others up to 16, and one in a thousand up to all.
     pub(super) fn new(servers: u32, tenants: usize, seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random(SplitMix::new(seed));
         let (mut all, mut members) = (Vec::with_capacity(tenants), Vec::new());
         for _ in 0..tenants {
             let most = match random.below(1_000) {

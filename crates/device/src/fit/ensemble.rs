@@ -8,11 +8,10 @@
 use super::evolve::Point;
 use super::table::Row;
 use super::{Amount, Fit};
+use crate::statistics::student_90;
 
 /// The chance that an interval contains the value, in percent.
 pub const COVERED_PERCENT: u32 = 90;
-/// Student's t for a two-sided interval of 90 %, by degrees of freedom from 1.
-const STUDENT: [f64; 9] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833];
 /// How much a cost may rise for a value to lie in the profile of a parameter.
 const PROFILE_RISE: f64 = 0.05;
 /// Halvings of a step towards the end of a profile.
@@ -69,7 +68,7 @@ impl Ensemble {
 /// The least and the greatest value of another draw from where these come from, in nine of ten cases.
 fn predicted(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
-    let student = STUDENT.get(values.len().checked_sub(2)?).copied().unwrap_or(1.645);
+    let student = student_90(values.len().checked_sub(1).filter(|freedom| *freedom > 0)?);
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
     let half = student * (variance * (1.0 + 1.0 / count)).sqrt();

@@ -1,5 +1,6 @@
 //! Figures over several seeds: a mean, and how far it can be trusted.
 
+use ioweir_device::statistics::student_95;
 use serde::Serialize;
 
 use super::metric::Metric;
@@ -25,12 +26,6 @@ pub struct Figure {
     pub seeds: usize,
 }
 
-/// Student's t for a two-sided interval of 95 %, by degrees of freedom from 1.
-const STUDENT: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
-
 impl Figure {
     /// The mean of these independent values; none if there are none.
     #[must_use]
@@ -50,7 +45,7 @@ impl Figure {
         let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)?;
         let half_width = (values.len() > 1).then(|| {
             let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            let student = STUDENT.get(values.len() - 2).copied().unwrap_or(1.96);
+            let student = student_95(values.len() - 1);
             student * (variance / independent).sqrt()
         });
         Some(Self { mean, half_width, seeds: values.len() })

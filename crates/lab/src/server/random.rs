@@ -3,25 +3,25 @@
 //! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses, so every
 //! difference in their results comes from the policy.
 
-/// A seeded stream of numbers (splitmix64). Each request has its own, so the order of draws of different requests does not
-/// matter.
+use ioweir_core::random::{SplitMix, mix};
+
+/// A seeded stream of numbers. Each request has its own, so the order of draws of different requests does not matter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream(u64);
+pub(super) struct Stream(SplitMix);
 
 impl Stream {
     #[cfg(test)]
     pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix::new(seed))
     }
 
     /// The `number`-th stream of a family.
     pub(super) const fn nth(seed: u64, number: u64) -> Self {
-        Self(mix(seed ^ mix(number)))
+        Self(SplitMix::new(mix(seed ^ mix(number))))
     }
 
     pub(super) const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        self.0.draw()
     }
 
     /// A number below `bound`, which is not zero.
@@ -33,12 +33,6 @@ impl Stream {
     pub(super) const fn happens(&mut self, chance: Chance) -> bool {
         (self.next() >> 32) < chance.0
     }
-}
-
-const fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// A probability in 2^32 parts.

@@ -1,6 +1,7 @@
 //! Load sweeps: which loads a server can take for ever, the highest of them, and how often a run is repeated.
 
 use ioweir_core::Nanos;
+use ioweir_device::statistics::student_90;
 
 use super::{Scheduling, Server, ServerError, ServerLoad, ServerOutcome};
 
@@ -34,11 +35,6 @@ pub struct Stationarity {
 /// A growth from half to half of less than this share of the response limit is no sign of saturation. A server that gets a
 /// thousandth more work than it can do grows by 1 ms in every second, and so by more.
 const GROWTH_SHARE: f64 = 0.1;
-/// Student's t that chance exceeds in one of twenty cases, by degrees of freedom from 1.
-const STUDENT: [f64; 30] = [
-    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746,
-    1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697,
-];
 
 /// Whether runs of a load that differ in their seed are those of a server in a steady state; `limit_seconds` is the longest mean
 /// response time that is acceptable.
@@ -54,7 +50,7 @@ pub fn stationarity(runs: &[ServerOutcome], limit_seconds: f64) -> Stationarity 
     let later = Mean::of(&halves().flat_map(|(_, later)| later.iter().copied()).collect::<Vec<f64>>());
     let growth_seconds = if earlier.count > 0 { later.mean - earlier.mean } else { 0.0 };
     let freedom = (earlier.count + later.count).saturating_sub(2).max(1);
-    let chance = STUDENT.get(freedom - 1).copied().unwrap_or(1.645);
+    let chance = student_90(freedom);
     let grows = growth_seconds > GROWTH_SHARE * limit_seconds
         && growth_seconds > chance * (earlier.error_squared + later.error_squared).sqrt();
     Stationarity { is_steady: !grows && !runs.iter().any(|run| run.saturated), growth_seconds }
