@@ -7,10 +7,10 @@ use ioweir_device::Verdict;
 use ioweir_measure::calibration::CalibrationSpec;
 
 use crate::arguments::CalibrateArguments;
-use crate::engine::{self, set, set_list};
+use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::{server, validate};
+use crate::{server, typed, validate};
 
 /// Fits, and writes the device and the result where the user asked.
 pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
@@ -60,16 +60,9 @@ fn resolve(arguments: &CalibrateArguments) -> Result<CalibrationSpec, Failure> {
     };
     set_list(&mut spec.trace, &arguments.trace);
     spec.fold |= arguments.folding.fold;
-    spec.kind = arguments.kind.or(spec.kind);
-    spec.capacity = arguments.capacity.or(spec.capacity);
-    spec.rpm = arguments.rpm.or(spec.rpm);
-    spec.preset = arguments.preset.clone().or(spec.preset);
-    set(&mut spec.generations, arguments.generations.as_ref());
-    set(&mut spec.searches, arguments.searches.as_ref());
-    set(&mut spec.seed, arguments.seed.as_ref());
     let CalibrationSpec { format, volume, event, lenient, alone, .. } = &mut spec;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    Ok(spec)
+    arguments.keys.set(spec, typed::value)
 }
 
 /// The spec in a file with every default, as TOML.

@@ -134,14 +134,6 @@ pub(crate) fn say_left_out(errors: &[TraceError]) {
     }
 }
 
-/// Puts a flag's value in the place of a key.
-#[cfg(any(feature = "advise", feature = "plan", feature = "serve"))]
-pub(crate) fn set<T: Clone>(key: &mut T, flag: Option<&T>) {
-    if let Some(value) = flag {
-        key.clone_from(value);
-    }
-}
-
 /// Puts what flags say in the place of a list.
 pub(crate) fn set_list<T: Clone>(key: &mut Vec<T>, flags: &[T]) {
     if !flags.is_empty() {

@@ -28,19 +28,24 @@ fn keys_with_flags<T: KeySet>() -> impl Iterator<Item = (Key, ioweir_config::Fla
 impl<T: KeySet> Args for KeyFlags<T> {
     fn augment_args(command: Command) -> Command {
         keys_with_flags::<T>().fold(command, |command, (key, flag)| {
-            let arg = Arg::new(flag.name).long(flag.name).help_heading(flag.heading).help(help(&key));
+            let arg = Arg::new(flag.name)
+                .long(flag.name)
+                .help_heading(flag.heading)
+                .help(help(&key))
+                .conflicts_with_all(flag.excludes);
             let arg = match flag.form {
                 FlagForm::Switch(_) => arg.action(ArgAction::SetTrue),
                 FlagForm::Word(word) => arg.value_name(flag.value).value_parser([word]),
                 _ => arg.value_name(flag.value).add(ArgValueCandidates::new(candidates_of(flag.name))),
             };
-            let arg = if matches!(flag.form, FlagForm::Number | FlagForm::Numbers) {
-                arg.allow_negative_numbers(true)
-            } else {
-                arg
-            };
-            let arg = if flag.excludes.is_empty() { arg } else { arg.conflicts_with(flag.excludes) };
-            command.arg(if flag.is_list() { arg.value_delimiter(',').action(ArgAction::Append) } else { arg })
+            command.arg(match flag.form {
+                FlagForm::Number => arg.allow_negative_numbers(true),
+                FlagForm::Numbers => arg.allow_negative_numbers(true).value_delimiter(',').action(ArgAction::Append),
+                FlagForm::Texts => arg.value_delimiter(',').action(ArgAction::Append),
+                FlagForm::Repeated => arg.action(ArgAction::Append),
+                FlagForm::Signed => arg.allow_hyphen_values(true),
+                FlagForm::Text | FlagForm::Switch(_) | FlagForm::Word(_) => arg,
+            })
         })
     }
 

@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use ioweir_background::forecast::{ForecastSpec, ForecasterChoice};
-use ioweir_background::series::{Kind, Series, lines_of_losses, to_csv};
-use ioweir_config::{Duration, read_spec, shown};
+use ioweir_background::forecast::ForecastSpec;
+use ioweir_background::series::{Series, lines_of_losses, to_csv};
+use ioweir_config::{read_spec, shown};
 use ioweir_lab::run::RunError;
 
 use crate::arguments::ForecastArguments;
-use crate::engine::{self, set, set_list};
+use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
+use crate::typed;
 
 /// Forecasts every series with every method, or scores them.
 pub(crate) fn act(arguments: &ForecastArguments) -> Result<(), Failure> {
@@ -32,29 +33,8 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
         Some(path) => read(&path.display().to_string())?,
         None => ForecastSpec::default(),
     };
-    let reading = &arguments.reading;
-    let methods = arguments.method.iter().map(|name| name.parse()).collect::<Result<Vec<ForecasterChoice>, _>>()?;
-    set_list(&mut spec.methods.0, &methods);
-    set_list(&mut spec.quantiles.0, &arguments.quantile);
-    set_list(&mut spec.series.0, &reading.series);
-    set_list(&mut spec.columns.0, &reading.column);
-    spec.backtest_days = arguments.backtest.or(spec.backtest_days);
-    let leads = arguments.lead.iter().map(|lead| engine::span("--lead", lead)).collect::<Result<Vec<Duration>, _>>()?;
-    set_list(&mut spec.leads.0, &leads);
-    spec.diagnose |= arguments.diagnose;
-    spec.total |= reading.total;
-    if let Some(bin) = &reading.bin {
-        spec.bin = Some(engine::span("--bin", bin)?);
-    }
-    if let Some(horizon) = &arguments.horizon {
-        spec.horizon = engine::span("--horizon", horizon)?;
-    }
-    set(&mut spec.kind, reading.kind.as_deref().map(kind).as_ref());
-    if let Some(offset) = &reading.utc_offset {
-        spec.utc_offset = offset.parse()?;
-    }
-    spec.time_zone = reading.time_zone.clone().or(spec.time_zone);
-    for text in &reading.holiday {
+    set_list(&mut spec.series.0, &arguments.series);
+    for text in &arguments.holiday {
         let (date, weekday) = text.split_once('=').ok_or_else(|| {
             let problem = format!("`{}` is no holiday", shown(text));
             Failure::input(problem, "DATE=WEEKDAY, such as 2026-12-25=sunday", "")
@@ -62,7 +42,8 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
         spec.holidays.insert(date.into(), weekday.into());
     }
     let ForecastSpec { format, volume, event, lenient, alone, .. } = &mut spec;
-    engine::set_reading(&reading.trace, (format, volume, event, lenient, alone))?;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
+    let spec = arguments.keys.set(spec, typed::value)?;
     spec.check().map_err(RunError::from)?;
     Ok(spec)
 }
@@ -75,15 +56,6 @@ pub(crate) fn to_toml(name: &str) -> Result<String, Failure> {
 /// Reads the spec of a forecast.
 fn read(name: &str) -> Result<ForecastSpec, Failure> {
     Ok(ForecastSpec::parse(&shown(name), &read_spec(name)?)?)
-}
-
-/// The meaning of a value of that name, of which the flags know only these.
-fn kind(name: &str) -> Kind {
-    match name {
-        "sum" => Kind::Sum,
-        "counter" => Kind::Counter,
-        _ => Kind::Mean,
-    }
 }
 
 /// Reports the problems that reading found in the series.

@@ -10,6 +10,7 @@ use crate::arguments::PlanArguments;
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
+use crate::typed;
 
 /// Makes the plan and writes it.
 pub(crate) fn act(arguments: &PlanArguments) -> Result<(), Failure> {
@@ -47,13 +48,9 @@ fn resolve(arguments: &PlanArguments) -> Result<PlanSpec, Failure> {
         None => PlanSpec::default(),
     };
     set_list(&mut spec.series.0, &arguments.series);
-    set_list(&mut spec.replay.0, &arguments.replay);
-    if let Some(name) = &arguments.policy {
-        spec.policy = Some(Base::File(name.clone()));
-    }
     let PlanSpec { format, volume, event, lenient, alone, .. } = &mut spec;
     engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    Ok(spec)
+    arguments.keys.set(spec, typed::value)
 }
 
 /// The spec or the policy in a file with every default, as TOML.

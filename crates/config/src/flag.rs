@@ -22,8 +22,8 @@ pub struct Flag {
     pub form: FlagForm,
     /// Whether a command shows the flag although the key has its default.
     pub is_always_shown: bool,
-    /// The name of a flag that cannot be given beside it; empty if there is none.
-    pub excludes: &'static str,
+    /// The names of flags that cannot be given beside it.
+    pub excludes: &'static [&'static str],
 }
 
 /// How a flag's text becomes the value of a key.
@@ -31,8 +31,12 @@ pub struct Flag {
 pub enum FlagForm {
     /// As text.
     Text,
+    /// As text that may begin with a dash, such as `-5`.
+    Signed,
     /// As texts, separated by commas.
     Texts,
+    /// As texts, the flag once for each.
+    Repeated,
     /// As a number, or as text where the key takes both.
     Number,
     /// As numbers, separated by commas.
@@ -47,7 +51,7 @@ impl Flag {
     /// A flag that takes a value; its heading follows with [`Flag::under`].
     #[must_use]
     pub const fn new(name: &'static str, value: &'static str, form: FlagForm) -> Self {
-        Self { name, value, heading: "", form, is_always_shown: false, excludes: "" }
+        Self { name, value, heading: "", form, is_always_shown: false, excludes: &[] }
     }
 
     /// A flag that sets a key to true or false.
@@ -68,41 +72,41 @@ impl Flag {
         Self { is_always_shown: true, ..self }
     }
 
-    /// Refuses the flag beside another one.
+    /// Refuses the flag beside others.
     #[must_use]
-    pub const fn excluding(self, excludes: &'static str) -> Self {
+    pub const fn excluding(self, excludes: &'static [&'static str]) -> Self {
         Self { excludes, ..self }
-    }
-
-    /// Whether several values are separated by commas.
-    #[must_use]
-    pub const fn is_list(&self) -> bool {
-        matches!(self.form, FlagForm::Texts | FlagForm::Numbers)
     }
 
     /// The value of the key for the texts after the flag.
     fn value_of(&self, texts: &[String]) -> Value {
-        let number = |text: &String| text.parse().map_or_else(|_| Value::from(text.as_str()), Value::Integer);
+        let number = |text: &String| match (text.parse(), text.parse()) {
+            (Ok(whole), _) => Value::Integer(whole),
+            (_, Ok(number)) => Value::Float(number),
+            _ => Value::from(text.as_str()),
+        };
         let text = |text: &String| Value::from(text.as_str());
         let last = || texts.last().cloned().unwrap_or_default();
         match self.form {
-            FlagForm::Text => text(&last()),
+            FlagForm::Text | FlagForm::Signed => text(&last()),
             FlagForm::Number => number(&last()),
-            FlagForm::Texts => Value::Array(texts.iter().map(text).collect()),
+            FlagForm::Texts | FlagForm::Repeated => Value::Array(texts.iter().map(text).collect()),
             FlagForm::Numbers => Value::Array(texts.iter().map(number).collect()),
             FlagForm::Switch(value) => Value::Boolean(value),
             FlagForm::Word(_) => Value::Boolean(true),
         }
     }
 
-    /// The text after the flag that gives a key this value, `Some(None)` for a switch, `None` if the flag cannot or need not.
-    fn text_of(&self, value: &Value) -> Option<Option<String>> {
+    /// The texts after the flag that gives a key this value, `None` for a switch; empty if the flag cannot or need not be given.
+    fn texts_of(&self, value: &Value) -> Vec<Option<String>> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         match (self.form, value) {
-            (FlagForm::Switch(wanted), value) => (value.as_bool() == Some(wanted)).then_some(None),
-            (FlagForm::Word(word), value) => (value.as_bool() == Some(true)).then(|| Some(word.to_owned())),
-            (_, Value::Array(values)) => Some(Some(values.iter().map(text).collect::<Vec<_>>().join(","))),
-            (_, value) => Some(Some(text(value))),
+            (FlagForm::Switch(wanted), value) if value.as_bool() == Some(wanted) => vec![None],
+            (FlagForm::Word(word), value) if value.as_bool() == Some(true) => vec![Some(word.to_owned())],
+            (FlagForm::Switch(_) | FlagForm::Word(_), _) => Vec::new(),
+            (FlagForm::Repeated, Value::Array(values)) => values.iter().map(|value| Some(text(value))).collect(),
+            (_, Value::Array(values)) => vec![Some(values.iter().map(text).collect::<Vec<_>>().join(","))],
+            (_, value) => vec![Some(text(value))],
         }
     }
 }
@@ -129,10 +133,8 @@ pub fn flags_of<T: KeySet + Serialize>(file: &T) -> Vec<(String, Option<String>)
     let mut flags = Vec::new();
     for Key { name, flag, .. } in T::keys() {
         let (Some(flag), Some(value)) = (flag, table.get(name)) else { continue };
-        if (flag.is_always_shown || default.get(name) != Some(value))
-            && let Some(text) = flag.text_of(value)
-        {
-            flags.push((format!("--{}", flag.name), text));
+        if flag.is_always_shown || default.get(name) != Some(value) {
+            flags.extend(flag.texts_of(value).into_iter().map(|text| (format!("--{}", flag.name), text)));
         }
     }
     flags
@@ -182,6 +184,10 @@ mod tests {
             by_stream: bool = (false) => Flag::new("by", "WHAT", FlagForm::Word("stream")),
             /// name
             name: Option<String> = absent => Flag::new("name", "NAME", FlagForm::Text),
+            /// columns
+            columns: Vec<String> = (Vec::new()) => Flag::new("column", "NAME", FlagForm::Repeated),
+            /// shares
+            shares: Vec<f64> = (Vec::new()) => Flag::new("share", "SHARE,...", FlagForm::Numbers),
         }
     }
 
@@ -196,12 +202,29 @@ mod tests {
 
     #[test]
     fn flags_set_keys_and_come_back() {
-        let job =
-            set(&[("trace", &["a", "7"]), ("depth", &["4"]), ("no-merge", &[]), ("by", &["stream"]), ("name", &["7"])]);
+        let job = set(&[
+            ("trace", &["a", "7"]),
+            ("depth", &["4"]),
+            ("no-merge", &[]),
+            ("by", &["stream"]),
+            ("name", &["7"]),
+            ("column", &["a,b", "c"]),
+            ("share", &["0.5", "1"]),
+        ]);
         let job = job.expect("a job");
         assert_eq!((job.traces, job.depth, job.merge), (vec!["a".into(), "7".into()], 4, false));
-        let job = Job { traces: vec!["a".into(), "b".into()], depth: 1, merge: false, by_stream: true, name: None };
-        let given = [("--trace", Some("a,b")), ("--depth", Some("1")), ("--no-merge", None), ("--by", Some("stream"))];
+        assert_eq!((job.columns, job.shares), (vec!["a,b".into(), "c".into()], vec![0.5, 1.0]));
+        let (two, columns) = (vec!["a".into(), "b".into()], vec!["a,b".into(), "c".into()]);
+        let job = Job { traces: two, depth: 1, merge: false, by_stream: true, name: None, columns, shares: vec![0.5] };
+        let given = [
+            ("--trace", Some("a,b")),
+            ("--depth", Some("1")),
+            ("--no-merge", None),
+            ("--by", Some("stream")),
+            ("--column", Some("a,b")),
+            ("--column", Some("c")),
+            ("--share", Some("0.5")),
+        ];
         let owned = given.map(|(flag, text)| (flag.to_owned(), text.map(str::to_owned)));
         assert_eq!(flags_of(&job), owned);
         assert_eq!(flags_of(&defaults::<Job>()), [("--depth".to_owned(), Some("1".to_owned()))]);

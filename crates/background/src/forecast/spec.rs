@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ioweir_config::date::day_of;
-use ioweir_config::{Complaint, Duration, SpecError, plain, shown};
+use ioweir_config::{Complaint, Duration, Flag, FlagForm, SpecError, keys, plain, shown};
 use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -17,105 +17,95 @@ use super::{
 use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, open_series};
 use ioweir_lab::document::Document;
 use ioweir_lab::run::{Progress, RunError, unless_stopped};
-use ioweir_lab::spec::{OneOrMore, read_options};
+use ioweir_lab::spec::{self, OneOrMore, read_options};
 
 /// The most bins that are forecast at once.
 const HORIZON_BINS_MAX: u64 = 1 << 20;
 const HOUR_NANOS: u64 = 3_600_000_000_000;
 const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
-/// Everything that determines a forecast: the same value gives the same bytes. `ioweir forecast` builds it from its flags and
-/// from `--spec FILE`, and `ioweir show` prints it with every default.
-///
-/// # Examples
-/// ```
-/// use ioweir_background::forecast::ForecastSpec;
-/// use ioweir_lab::run::Silent;
-///
-/// let spec = ForecastSpec::parse("night.toml", r#"
-///     series = "vdi:1"
-///     bin = "1h"
-///     method = "naive-week"
-/// "#)?;
-/// let (document, series) = spec.run(&Silent)?;
-/// assert_eq!(series[0].bin_seconds, 3600);
-/// assert!(document.to_terminal(false).contains("naive-week"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ForecastSpec {
-    /// Tables of rates in order of time, or a block trace, or `vdi:SEED`.
-    pub series: OneOrMore<String>,
-    /// Columns to read, by name; if none, all columns of numbers.
-    #[serde(rename = "column")]
-    pub columns: OneOrMore<String>,
-    /// The length of a bin, which divides a day. If absent, the table's own step; 10 minutes for a trace.
-    pub bin: Option<Duration>,
-    /// The meaning of a value: `mean`, `sum` or `counter`.
-    pub kind: Kind,
-    /// Whether rows with different labels are added up.
-    pub total: bool,
-    /// Local time minus UTC: days begin at local midnight.
-    pub utc_offset: UtcOffset,
-    /// The time zone by its IANA name, instead of an offset: days begin at its midnight, and times in the table are UTC.
-    pub time_zone: Option<String>,
-    /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, a trace is recognised
-    /// from the content.
-    pub format: Option<String>,
-    /// The only address space of a trace that counts, if it has several.
-    pub volume: Option<String>,
-    /// The event of a trace that counts as a request: `queue`, `insert` or `issue`.
-    pub event: Event,
-    /// Skip and count what cannot be read of a trace, instead of stopping.
-    pub lenient: bool,
-    /// Read the named files of a set without the others that lie beside them.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub alone: bool,
-    /// Forecasters in the form `name[:setting=value...]`.
-    #[serde(rename = "method")]
-    pub methods: OneOrMore<ForecasterChoice>,
-    /// How far ahead.
-    pub horizon: Duration,
-    /// The quantiles to forecast, each 0 to 1.
-    #[serde(rename = "quantile")]
-    pub quantiles: OneOrMore<f64>,
-    /// Forecast each of this many last days at its midnight instead, and score the forecasts.
-    #[serde(rename = "backtest")]
-    pub backtest_days: Option<usize>,
-    /// Show what the series are like instead: autocorrelation, lag plots, and the parts of a decomposition.
-    pub diagnose: bool,
-    /// The leads at which a backtest scores hours, besides the day: each hour as it was forecast so long before its end.
-    #[serde(rename = "lead")]
-    pub leads: OneOrMore<Duration>,
-    /// Days that behave like another weekday: `"2026-12-25" = "sunday"`.
-    #[serde(rename = "holiday")]
-    pub holidays: BTreeMap<String, String>,
+const SERIES: &str = "Reading series";
+const FORECASTING: &str = "Forecasting";
+
+keys! {
+    /// Everything that determines a forecast: the same value gives the same bytes. `ioweir forecast` builds it from its flags and
+    /// from `--spec FILE`, and `ioweir show` prints it with every default.
+    ///
+    /// # Examples
+    /// ```
+    /// use ioweir_background::forecast::ForecastSpec;
+    /// use ioweir_lab::run::Silent;
+    ///
+    /// let spec = ForecastSpec::parse("night.toml", r#"
+    ///     series = "vdi:1"
+    ///     bin = "1h"
+    ///     method = "naive-week"
+    /// "#)?;
+    /// let (document, series) = spec.run(&Silent)?;
+    /// assert_eq!(series[0].bin_seconds, 3600);
+    /// assert!(document.to_terminal(false).contains("naive-week"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Clone, Debug)]
+    pub struct ForecastSpec {
+        /// tables of rates in order of time, or a block trace, or vdi:SEED
+        series: OneOrMore<String> = (OneOrMore::default()),
+        /// columns to read, by name; all columns of numbers if there are none; the flag may be repeated
+        columns as "column": OneOrMore<String> = (OneOrMore::default())
+            => Flag::new("column", "NAME", FlagForm::Repeated).under(SERIES),
+        /// length of a bin, with unit; must divide a day; if absent the table's own step, and 10m for traces
+        bin: Option<Duration> = absent => Flag::new("bin", "TIME", FlagForm::Text).under(SERIES),
+        /// meaning of a value: mean (a level or a rate), sum (count since the previous value), counter (count since the start)
+        kind: Kind = (Kind::Mean) => Flag::new("kind", "mean|sum|counter", FlagForm::Text).under(SERIES),
+        /// add up rows with different labels (drives, hosts) into one series
+        total: bool = (false) => Flag::switch("total", true).under(SERIES),
+        /// local time minus UTC, such as +01:00 or -5: days begin at local midnight
+        utc_offset: UtcOffset = (UtcOffset::default())
+            => Flag::new("utc-offset", "OFFSET", FlagForm::Signed).under(SERIES),
+        /// time zone by its IANA name, such as Europe/Berlin, instead of an offset; the table's times are UTC then
+        time_zone: Option<String> = absent
+            => Flag::new("time-zone", "NAME", FlagForm::Text).under(SERIES).excluding(&["utc-offset"]),
+        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
+        format: Option<String> = absent => spec::FORMAT,
+        /// the only address space of a trace that counts, if it has several
+        volume: Option<String> = absent => spec::VOLUME,
+        /// the event of a trace that counts as a request: queue, insert, issue or complete
+        event: Event = (Event::Queue) => spec::EVENT,
+        /// whether damaged records of a trace are skipped and counted, instead of stopping
+        lenient: bool = (false) => spec::LENIENT,
+        /// whether the named files of a set are read without the others that lie beside them
+        alone: bool = (false) => spec::ALONE,
+        /// forecasters, settings after colons: paper:trend=0.8
+        methods as "method": OneOrMore<ForecasterChoice> = (usual_methods())
+            => Flag::new("method", "NAME[:SETTING=VALUE...],...", FlagForm::Texts).under(FORECASTING),
+        /// time to look ahead, with unit
+        horizon: Duration = (Duration::from_seconds(86_400))
+            => Flag::new("horizon", "TIME", FlagForm::Text).under(FORECASTING),
+        /// quantiles to forecast, each 0 to 1
+        quantiles as "quantile": OneOrMore<f64> = (OneOrMore(vec![0.5, 0.95, 0.99]))
+            => Flag::new("quantile", "SHARE,...", FlagForm::Numbers).under(FORECASTING),
+        /// forecast each of so many last days at its midnight, and score the forecast against the actual values
+        backtest_days as "backtest": Option<usize> = absent
+            => Flag::new("backtest", "DAYS", FlagForm::Number).under(FORECASTING),
+        /// show what the series are like instead: autocorrelation, lag plots, trend, seasons and rest; best with --export page.html
+        diagnose: bool = (false) => Flag::switch("diagnose", true)
+            .under(FORECASTING)
+            .excluding(&["method", "horizon", "quantile", "backtest"]),
+        /// times ahead at which a backtest scores too, up to a week: 1h,6h,7d
+        leads as "lead": OneOrMore<Duration> = (OneOrMore::default())
+            => Flag::new("lead", "TIME,...", FlagForm::Texts).under(FORECASTING),
+        /// days that behave like another weekday: "2026-12-25" = "sunday"
+        holidays as "holiday": BTreeMap<String, String> = (BTreeMap::new()),
+    }
+}
+
+fn usual_methods() -> OneOrMore<ForecasterChoice> {
+    OneOrMore(find("hedge").map(ForecasterChoice::of).into_iter().collect())
 }
 
 impl Default for ForecastSpec {
     fn default() -> Self {
-        Self {
-            series: OneOrMore::default(),
-            columns: OneOrMore::default(),
-            bin: None,
-            kind: Kind::Mean,
-            total: false,
-            utc_offset: UtcOffset::default(),
-            time_zone: None,
-            format: None,
-            volume: None,
-            event: Event::Queue,
-            lenient: false,
-            alone: false,
-            methods: OneOrMore(find("hedge").map(ForecasterChoice::of).into_iter().collect()),
-            horizon: Duration::from_seconds(86_400),
-            quantiles: OneOrMore(vec![0.5, 0.95, 0.99]),
-            backtest_days: None,
-            diagnose: false,
-            leads: OneOrMore::default(),
-            holidays: BTreeMap::new(),
-        }
+        ioweir_config::defaults()
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{Complaint, SpecError, format_decimals, plain, read_spec, shown};
+use ioweir_config::{Complaint, Flag, FlagForm, SpecError, format_decimals, keys, plain, read_spec, shown};
 use ioweir_core::background::Watermark;
 use ioweir_trace::{self as trace, Doubted, Event, Input, ReadOptions};
-use serde::{Deserialize, Serialize};
 
 use super::bound::bound;
 use super::document::{Actual, document};
@@ -16,33 +15,39 @@ use super::replay::{Decider, Replayed, replay};
 use super::system::{Demand, Ledger, System};
 use crate::forecast::Calendar;
 use crate::series::{SeriesOptions, read_inputs, series_of_trace};
-use ioweir_lab::document::{Document, Origin, Provenance, TraceMeta, quoted};
+use ioweir_lab::document::{Document, Origin, Provenance, TraceMeta};
 use ioweir_lab::run::{Progress, RunError, sha256, unless_stopped};
-use ioweir_lab::spec::{Base, OneOrMore, read_options};
+use ioweir_lab::spec::{self, Base, OneOrMore, read_options};
 
-/// Everything that determines a plan: the same value gives the same bytes. `ioweir plan` builds it from its flags and from
-/// `--spec FILE`, and `ioweir show` prints it with every default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PlanSpec {
-    /// The past load: tables of rates in order of time, or a block trace.
-    pub series: OneOrMore<String>,
-    /// The load that came in the planned time, in the same form; the plan is played on it.
-    pub replay: OneOrMore<String>,
-    /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, a trace is recognised
-    /// from the content.
-    pub format: Option<String>,
-    /// The only address space of a trace that counts, if it has several.
-    pub volume: Option<String>,
-    /// The event of a trace that counts as a request: `queue`, `insert` or `issue`.
-    pub event: Event,
-    /// Skip and count what cannot be read of a trace, instead of stopping.
-    pub lenient: bool,
-    /// Read the named files of a set without the others that lie beside them.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub alone: bool,
-    /// The policy: the name of its file, or its keys in tables such as `[policy.pool]`.
-    pub policy: Option<Base<Policy>>,
+keys! {
+    /// Everything that determines a plan: the same value gives the same bytes. `ioweir plan` builds it from its flags and from
+    /// `--spec FILE`, and `ioweir show` prints it with every default.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PlanSpec {
+        /// past load of the array: tables of rates in order of time, or a block trace
+        series: OneOrMore<String> = (OneOrMore::default()),
+        /// actual load of the planned time, in the same form: play the plan on it, replanning in each bin
+        replay: OneOrMore<String> = (OneOrMore::default()) => Flag::new("replay", "FILE", FlagForm::Repeated),
+        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
+        format: Option<String> = absent => spec::FORMAT,
+        /// the only address space of a trace that counts, if it has several
+        volume: Option<String> = absent => spec::VOLUME,
+        /// the event of a trace that counts as a request: queue, insert, issue or complete
+        event: Event = (Event::Queue) => spec::EVENT,
+        /// whether damaged records of a trace are skipped and counted, instead of stopping
+        lenient: bool = (false) => spec::LENIENT,
+        /// whether the named files of a set are read without the others that lie beside them
+        alone: bool = (false) => spec::ALONE,
+        /// policy file (TOML): pool, cores, services and their terms; `ioweir doc plan` lists the keys; in a file also the keys
+        /// themselves, in tables such as [policy.pool]
+        policy: Option<Base<Policy>> = absent => Flag::new("policy", "FILE", FlagForm::Text),
+    }
+}
+
+impl Default for PlanSpec {
+    fn default() -> Self {
+        ioweir_config::defaults()
+    }
 }
 
 ioweir_lab::spec_file!(
@@ -81,26 +86,12 @@ impl PlanSpec {
     /// The command that makes the plan again. A policy without a file is called `POLICY.toml`; its keys are in the provenance.
     #[must_use]
     pub fn command(&self) -> String {
-        let mut words: Vec<String> = vec!["ioweir plan".into()];
-        words.extend(self.series.0.iter().map(|name| quoted(name)));
-        let mut flag = |name: &str, value: &str| words.extend([name.to_owned(), quoted(value)]);
-        match &self.policy {
-            Some(Base::File(name)) => flag("--policy", name),
-            Some(Base::Inline(_)) | None => flag("--policy", "POLICY.toml"),
-        }
-        self.replay.0.iter().for_each(|name| flag("--replay", name));
-        self.format.iter().for_each(|name| flag("--format", name));
-        self.volume.iter().for_each(|name| flag("--volume", name));
-        if self.event != Event::default() {
-            flag("--event", self.event.name());
-        }
-        if self.lenient {
-            words.push("--lenient".into());
-        }
-        if self.alone {
-            words.push("--alone".into());
-        }
-        words.join(" ")
+        let named = match &self.policy {
+            Some(Base::File(name)) => name.clone(),
+            Some(Base::Inline(_)) | None => "POLICY.toml".into(),
+        };
+        let spec = Self { policy: Some(Base::File(named)), ..self.clone() };
+        spec::command("plan", &self.series.0, &spec)
     }
 
     /// Makes the plan, and plays it on the load that came, if a replay is named.

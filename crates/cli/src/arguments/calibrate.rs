@@ -4,12 +4,11 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ioweir_config::Size;
-use ioweir_device::SpindleSpeed;
-use ioweir_measure::calibration::Kind;
+use ioweir_measure::calibration::CalibrationSpec;
 
 use super::{FoldArguments, OutputArguments, ReadingArguments};
+use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
 #[command(
@@ -28,38 +27,12 @@ pub(crate) struct CalibrateArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) spec: Option<PathBuf>,
 
-    /// Kind of the device: disk or flash [default for a device: as the probes show]
-    #[arg(long, value_parser = kinds())]
-    pub(crate) kind: Option<Kind>,
-
     /// Write the device with its calibration record to this file
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) output_device: Option<String>,
 
-    /// Preset or device file where the fit begins; what response times do not tell stays as it is there [default: a disk
-    /// that is not known, or ssd-970pro]
-    #[arg(long, value_name = "PRESET|FILE")]
-    pub(crate) preset: Option<String>,
-
-    /// Size of the device [default: that of the preset; a disk without one ends with the trace]
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) capacity: Option<Size>,
-
-    /// Speed of a disk's spindle [default: that of the preset, or 7200]
-    #[arg(long, value_name = "RPM")]
-    pub(crate) rpm: Option<SpindleSpeed>,
-
-    /// Generations of each search, each of 64 candidates [default: 200]
-    #[arg(long, value_name = "N")]
-    pub(crate) generations: Option<u32>,
-
-    /// Independent searches, whose differences say how far each parameter is known [default: 4]
-    #[arg(long, value_name = "N")]
-    pub(crate) searches: Option<u32>,
-
-    /// Seed of the searches [default: 1]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) keys: KeyFlags<CalibrationSpec>,
 
     /// Probe a file as if it were a device
     #[arg(long, conflicts_with = "spec", help_heading = "Probes")]
@@ -129,10 +102,4 @@ impl CalibrateArguments {
         let is_device = |name: &String| std::fs::metadata(name).is_ok_and(|about| about.file_type().is_block_device());
         self.probe || self.trace.iter().any(is_device)
     }
-}
-
-/// The kinds of devices by their names.
-fn kinds() -> impl TypedValueParser<Value = Kind> {
-    let named = |name: String| Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or("no kind of device");
-    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(named)
 }

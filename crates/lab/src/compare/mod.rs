@@ -64,7 +64,7 @@ keys! {
         fold: bool = (false) => spec::FOLD,
         /// spread the trace's data over the whole device: pieces of 128 MiB keep their order and move apart; otherwise they
         /// lie where they were traced, at the beginning of a larger device
-        spread: bool = (false) => Flag::switch("spread", true).under(COMPARED).excluding("fold"),
+        spread: bool = (false) => Flag::switch("spread", true).under(COMPARED).excluding(&["fold"]),
         /// devices, several to compare them: presets (`ioweir doc device` lists them) or TOML files
         devices as "device": OneOrMore<String> = ("hdd".to_owned().into())
             => Flag::new("device", "NAME|FILE,...", FlagForm::Texts).under(COMPARED).always_shown(),

@@ -58,7 +58,7 @@ keys! {
         schedulers: Vec<SchedulerChoice> = (LINUX.into_iter().filter_map(|name| name.parse().ok()).collect())
             => Flag::new("scheduler", "NAME[:PARAMETER=VALUE...],...", FlagForm::Texts).under(TRIED),
         /// choose among every elevator, and pairs of sfq above those of Linux; most of them only `ioweir serve` has
-        all: bool = (false) => Flag::switch("all", true).under(TRIED).excluding("scheduler"),
+        all: bool = (false) => Flag::switch("all", true).under(TRIED).excluding(&["scheduler"]),
         /// try Linux's I/O controllers and the server's weights, too, with the requests of --of, which names a stream, in one cgroup and all
         /// others in another
         cgroups: bool = (false) => Flag::switch("cgroups", true).under(TRIED),

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use ioweir_config::Size;
+use ioweir_config::{Flag, FlagForm, Size, keys};
 use ioweir_device::fit::{Effort, start};
 use ioweir_device::{DeviceSpec, SpindleSpeed};
 use ioweir_trace::{Event, ReadOptions};
 use serde::{Deserialize, Serialize};
 
-use ioweir_lab::document::quoted;
 use ioweir_lab::run::{RunError, without_folders};
 use ioweir_lab::spec;
+
+const FITTED: &str = "The fit";
 
 /// The most generations.
 const GENERATIONS_MAX: u32 = 100_000;
@@ -19,42 +20,47 @@ const SEARCHES_MAX: u32 = 10;
 /// Candidates of a generation.
 const POPULATION: usize = 64;
 
-/// Everything that determines a calibration from a trace: the same value gives the same bytes. `ioweir calibrate` builds it from
-/// its flags and from `--spec FILE`, and `ioweir show` prints it with every default.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CalibrationSpec {
-    /// The files of one trace with latencies, of the device alone.
-    pub trace: Vec<String>,
-    /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, it is recognised from
-    /// the content.
-    pub format: Option<String>,
-    /// The address space, if the trace has several.
-    pub volume: Option<String>,
-    /// The event that counts as a request, if a trace has several: `queue`, `insert` or `issue`.
-    pub event: Event,
-    /// Skip and count what cannot be read, instead of stopping.
-    pub lenient: bool,
-    /// Read the named files of a set without the others that lie beside them.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub alone: bool,
-    /// Fold requests past the end of the device onto it, instead of refusing them.
-    pub fold: bool,
-    /// The kind of the device: `disk` or `flash`.
-    pub kind: Option<Kind>,
-    /// The preset or device file where the fit begins; parameters that are not fitted keep its values. If absent, an unknown disk, or
-    /// `ssd-970pro`.
-    pub preset: Option<String>,
-    /// The size of the device. If absent, that of the preset; a disk without one ends with the trace.
-    pub capacity: Option<Size>,
-    /// The speed of a disk's spindle. If absent, that of the preset, or 7200.
-    pub rpm: Option<SpindleSpeed>,
-    /// Generations of each search, each of 64 candidates.
-    pub generations: u32,
-    /// Independent searches, from whose differences the intervals of the parameters and the draws follow.
-    pub searches: u32,
-    /// The seed of the searches.
-    pub seed: u64,
+keys! {
+    /// Everything that determines a calibration from a trace: the same value gives the same bytes. `ioweir calibrate` builds it from
+    /// its flags and from `--spec FILE`, and `ioweir show` prints it with every default.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CalibrationSpec {
+        /// the files of one trace with latencies, of the device alone
+        trace: Vec<String> = (Vec::new()),
+        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
+        format: Option<String> = absent => spec::FORMAT,
+        /// the address space, if the trace has several
+        volume: Option<String> = absent => spec::VOLUME,
+        /// the event that counts as a request, where a trace holds several: queue, insert, issue or complete
+        event: Event = (Event::Queue) => spec::EVENT,
+        /// whether damaged records are skipped and counted, instead of stopping
+        lenient: bool = (false) => spec::LENIENT,
+        /// whether the named files of a set are read without the others that lie beside them
+        alone: bool = (false) => spec::ALONE,
+        /// whether requests past the end of the device are folded onto it, instead of stopping
+        fold: bool = (false) => spec::FOLD,
+        /// kind of the device: disk or flash; for a probed device as the probes show
+        kind: Option<Kind> = absent => Flag::new("kind", "disk|flash", FlagForm::Text).under(FITTED),
+        /// preset or device file where the fit begins; what response times do not tell stays as it is there; a disk that is not
+        /// known, or ssd-970pro, if absent
+        preset: Option<String> = absent => Flag::new("preset", "PRESET|FILE", FlagForm::Text).under(FITTED),
+        /// size of the device; if absent that of the preset, and a disk without one ends with the trace
+        capacity: Option<Size> = absent => Flag::new("capacity", "SIZE", FlagForm::Text).under(FITTED),
+        /// speed of a disk's spindle; if absent that of the preset, or 7200
+        rpm: Option<SpindleSpeed> = absent => Flag::new("rpm", "RPM", FlagForm::Number).under(FITTED),
+        /// generations of each search, each of 64 candidates
+        generations: u32 = (200) => Flag::new("generations", "N", FlagForm::Number).under(FITTED).always_shown(),
+        /// independent searches, whose differences say how far each parameter is known
+        searches: u32 = (4) => Flag::new("searches", "N", FlagForm::Number).under(FITTED).always_shown(),
+        /// seed of the searches
+        seed: u64 = (1) => Flag::new("seed", "N", FlagForm::Number).under(FITTED).always_shown(),
+    }
+}
+
+impl Default for CalibrationSpec {
+    fn default() -> Self {
+        ioweir_config::defaults()
+    }
 }
 
 /// The kind of device that is fitted.
@@ -76,27 +82,6 @@ impl Kind {
         match self {
             Self::Disk => "disk",
             Self::Flash => "flash",
-        }
-    }
-}
-
-impl Default for CalibrationSpec {
-    fn default() -> Self {
-        Self {
-            trace: Vec::new(),
-            format: None,
-            volume: None,
-            event: Event::Queue,
-            lenient: false,
-            alone: false,
-            fold: false,
-            kind: None,
-            preset: None,
-            capacity: None,
-            rpm: None,
-            generations: 200,
-            searches: 4,
-            seed: 1,
         }
     }
 }
@@ -155,30 +140,6 @@ impl CalibrationSpec {
     /// The command that calibrates again.
     #[must_use]
     pub fn command(&self) -> String {
-        let mut command = "ioweir calibrate".to_owned();
-        let event = (self.event != Event::Queue).then(|| self.event.name().to_owned());
-        let flags = [
-            ("kind", self.kind.map(|kind| kind.name().to_owned())),
-            ("preset", self.preset.clone()),
-            ("capacity", self.capacity.map(|size| size.to_string())),
-            ("rpm", self.rpm.map(|speed| speed.to_string())),
-            ("generations", Some(self.generations.to_string())),
-            ("searches", Some(self.searches.to_string())),
-            ("seed", Some(self.seed.to_string())),
-            ("format", self.format.clone()),
-            ("volume", self.volume.clone()),
-            ("event", event),
-        ];
-        for (flag, value) in flags {
-            if let Some(value) = value {
-                command += &format!(" --{flag} {}", quoted(&value));
-            }
-        }
-        let switches = [(" --lenient", self.lenient), (" --alone", self.alone), (" --fold", self.fold)];
-        switches.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
-        for name in &self.trace {
-            command += &format!(" {}", quoted(name));
-        }
-        command
+        spec::command("calibrate", &self.trace, self)
     }
 }
