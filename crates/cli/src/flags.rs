@@ -40,7 +40,9 @@ impl<T: KeySet> Args for KeyFlags<T> {
             };
             command.arg(match flag.form {
                 FlagForm::Number => arg.allow_negative_numbers(true),
-                FlagForm::Numbers => arg.allow_negative_numbers(true).value_delimiter(',').action(ArgAction::Append),
+                FlagForm::Numbers | FlagForm::Shares => {
+                    arg.allow_negative_numbers(true).value_delimiter(',').action(ArgAction::Append)
+                }
                 FlagForm::Texts => arg.value_delimiter(',').action(ArgAction::Append),
                 FlagForm::Repeated => arg.action(ArgAction::Append),
                 FlagForm::Signed => arg.allow_hyphen_values(true),
@@ -61,7 +63,10 @@ fn help(key: &Key) -> String {
         line.replace_range(..1, &first);
     }
     let default = (key.default)().unwrap_or_default();
-    let default = default.trim_matches(['[', ']']).replace("\", \"", ",").replace('"', "");
+    let default = match default.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
+        Some(list) => list.replace(", ", ",").replace('"', ""),
+        None => default.replace('"', ""),
+    };
     if default.is_empty() || ["true", "false"].contains(&default.as_str()) {
         return line;
     }

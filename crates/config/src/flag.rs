@@ -41,6 +41,8 @@ pub enum FlagForm {
     Number,
     /// As numbers, separated by commas.
     Numbers,
+    /// As numbers with decimals, separated by commas.
+    Shares,
     /// The switch sets the key to this.
     Switch(bool),
     /// The key is true if the flag has this value, which is the only one.
@@ -80,11 +82,8 @@ impl Flag {
 
     /// The value of the key for the texts after the flag.
     fn value_of(&self, texts: &[String]) -> Value {
-        let number = |text: &String| match (text.parse(), text.parse()) {
-            (Ok(whole), _) => Value::Integer(whole),
-            (_, Ok(number)) => Value::Float(number),
-            _ => Value::from(text.as_str()),
-        };
+        let number = |text: &String| text.parse().map_or_else(|_| Value::from(text.as_str()), Value::Integer);
+        let share = |text: &String| text.parse().map_or_else(|_| Value::from(text.as_str()), Value::Float);
         let text = |text: &String| Value::from(text.as_str());
         let last = || texts.last().cloned().unwrap_or_default();
         match self.form {
@@ -92,6 +91,7 @@ impl Flag {
             FlagForm::Number => number(&last()),
             FlagForm::Texts | FlagForm::Repeated => Value::Array(texts.iter().map(text).collect()),
             FlagForm::Numbers => Value::Array(texts.iter().map(number).collect()),
+            FlagForm::Shares => Value::Array(texts.iter().map(share).collect()),
             FlagForm::Switch(value) => Value::Boolean(value),
             FlagForm::Word(_) => Value::Boolean(true),
         }
@@ -155,7 +155,10 @@ where
         from_table(&table).map_err(|error| {
             // A reader of numbers and amounts does not say whose value it refuses.
             let is_bare = |begin: &&str| error.message().starts_with(begin);
-            let flag = match ["invalid ", "duration ", "size ", "rate ", "`"].iter().find(|begin| is_bare(begin)) {
+            let flag = match ["invalid ", "unknown variant ", "duration ", "size ", "rate ", "`"]
+                .iter()
+                .find(|begin| is_bare(begin))
+            {
                 Some(&"invalid ") => format!("--{} {}: ", flag.name, texts.join(",")),
                 Some(_) => format!("--{}: ", flag.name),
                 None => String::new(),
@@ -187,7 +190,7 @@ mod tests {
             /// columns
             columns: Vec<String> = (Vec::new()) => Flag::new("column", "NAME", FlagForm::Repeated),
             /// shares
-            shares: Vec<f64> = (Vec::new()) => Flag::new("share", "SHARE,...", FlagForm::Numbers),
+            shares: Vec<f64> = (Vec::new()) => Flag::new("share", "SHARE,...", FlagForm::Shares),
         }
     }
 

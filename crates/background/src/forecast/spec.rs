@@ -83,7 +83,7 @@ keys! {
             => Flag::new("horizon", "TIME", FlagForm::Text).under(FORECASTING),
         /// quantiles to forecast, each 0 to 1
         quantiles as "quantile": OneOrMore<f64> = (OneOrMore(vec![0.5, 0.95, 0.99]))
-            => Flag::new("quantile", "SHARE,...", FlagForm::Numbers).under(FORECASTING),
+            => Flag::new("quantile", "SHARE,...", FlagForm::Shares).under(FORECASTING),
         /// forecast each of so many last days at its midnight, and score the forecast against the actual values
         backtest_days as "backtest": Option<usize> = absent
             => Flag::new("backtest", "DAYS", FlagForm::Number).under(FORECASTING),

@@ -79,7 +79,7 @@ impl PlanSpec {
         match &self.policy {
             Some(Base::File(name)) => Ok(Policy::parse(name, &read_spec(name)?)?),
             Some(Base::Inline(policy)) => Ok(policy.clone()),
-            None => Err(RunError::Value("no policy is named\n  expected: a policy file, or its keys".into())),
+            None => Err(RunError::Value("no policy is named\n  expected: a policy file, or its keys\n\nhint: --policy FILE names one; `ioweir doc plan` lists its keys".into())),
         }
     }
 
