@@ -11,12 +11,13 @@ use crate::shown;
 const LIST: &str = "expected a list in brackets";
 const LIST_OF_TABLES: &str = "one table, expected a list of tables";
 /// Words of the TOML reader, each with those that a user understands.
-const PLAIN_WORDS: [(&str, &str); 5] = [
+const PLAIN_WORDS: [(&str, &str); 6] = [
     ("map, expected a sequence", LIST_OF_TABLES),
     ("expected a sequence", LIST),
     ("invalid type: map", "invalid type: a table"),
     ("expected a map", "expected a table"),
     ("expected a string", "expected text in quotes"),
+    ("expected f64", "expected a number without quotes"),
 ];
 
 /// An error in a file.
