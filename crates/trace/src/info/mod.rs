@@ -174,6 +174,13 @@ impl Spread {
         self.max = self.max.max(value);
     }
 
+    /// The distribution of the values of both.
+    fn with(&self, other: &Self) -> Self {
+        let mut both = Self { histogram: self.histogram.clone(), max: self.max.max(other.max) };
+        both.histogram += &other.histogram;
+        both
+    }
+
     fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -354,7 +361,7 @@ impl Counters {
             read_bytes: self.bytes[0],
             write_bytes: self.bytes[1],
             discard_bytes: self.bytes[2],
-            size: self.seen.sizes.sizes(),
+            size: self.read_sizes.with(&self.write_sizes).sizes(),
             read_size: self.read_sizes.sizes(),
             write_size: self.write_sizes.sizes(),
             streams: self.streams.iter().filter(|stream| stream.requests > 0).count() as u64,

@@ -2,7 +2,6 @@
 
 use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 
-use super::Spread;
 use crate::Record;
 
 /// Fewer requests show nothing.
@@ -26,48 +25,79 @@ const MANY: u64 = 100;
 /// A pause that is looked at: a day.
 const PAUSE_SECONDS: f64 = 86_400.0;
 
-/// Counts over the requests of a trace from which doubts arise.
+/// Counts over the requests of a trace from which doubts arise. Every command that reads a trace counts them, so there are no
+/// histograms among them.
+#[derive(Clone)]
 pub(crate) struct Seen {
     requests: u64,
-    bytes: u128,
     last: Nanos,
-    /// Reads and writes whose length is no whole number of sectors.
-    uneven: u64,
-    /// Reads and writes of whole sectors that begin within one.
-    shifted: u64,
-    /// The lengths of reads and writes.
-    pub(super) sizes: Spread,
-    /// The offsets of reads and writes.
-    offsets: Spread,
     /// The longest time between two requests, and the time of the second.
     pause: (Nanos, Nanos),
+    /// Reads and writes with data, and their bytes.
+    data: u64,
+    bytes: u128,
+    /// Those whose length is no whole number of sectors.
+    uneven: u64,
+    /// Those of whole sectors that begin within one.
+    shifted: u64,
+    /// Those shorter than [`SMALL_BYTES`].
+    small: u64,
+    /// Those longer than [`LONG_BYTES`].
+    long: u64,
+    /// Those by the binary digits of their offset.
+    by_offset: [u64; 65],
+    offset_max: u64,
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        let (sizes, offsets) = (Spread::new(), Spread::new());
-        let pause = (Nanos::ZERO, Nanos::ZERO);
-        Self { requests: 0, bytes: 0, last: Nanos::ZERO, uneven: 0, shifted: 0, sizes, offsets, pause }
+        Self {
+            requests: 0,
+            last: Nanos::ZERO,
+            pause: (Nanos::ZERO, Nanos::ZERO),
+            data: 0,
+            bytes: 0,
+            uneven: 0,
+            shifted: 0,
+            small: 0,
+            long: 0,
+            by_offset: [0; 65],
+            offset_max: 0,
+        }
     }
 }
 
 impl Seen {
+    #[inline]
     pub(crate) fn add(&mut self, record: &Record) {
         let pause = record.time.since(self.last);
-        if self.requests > 0 && pause > self.pause.0 {
+        if pause > self.pause.0 && self.requests > 0 {
             self.pause = (pause, record.time);
         }
         self.requests += 1;
         self.last = record.time;
-        let length = record.length_bytes;
+        let (offset, length) = (record.offset_bytes, record.length_bytes);
         if matches!(record.operation, Operation::Read | Operation::Write) && length > 0 {
+            self.data += 1;
             self.bytes += u128::from(length);
-            self.sizes.add(length);
             let is_whole = length.is_multiple_of(SECTOR_BYTES);
             self.uneven += u64::from(!is_whole);
-            self.shifted += u64::from(is_whole && !record.offset_bytes.is_multiple_of(SECTOR_BYTES));
-            self.offsets.add(record.offset_bytes);
+            self.shifted += u64::from(is_whole && !offset.is_multiple_of(SECTOR_BYTES));
+            self.small += u64::from(length < SMALL_BYTES);
+            self.long += u64::from(length > LONG_BYTES);
+            self.by_offset[(u64::BITS - offset.leading_zeros()) as usize] += 1;
+            self.offset_max = self.offset_max.max(offset);
         }
+    }
+
+    /// The byte before which 99 of 100 reads and writes begin: the next power of two.
+    fn offset_p99(&self) -> u64 {
+        let mut begin = 0;
+        let digits = self.by_offset.iter().position(|count| {
+            begin += count;
+            begin * 100 >= self.data * 99
+        });
+        1_u64.checked_shl(digits.unwrap_or(0) as u32).unwrap_or(u64::MAX)
     }
 
     /// A sentence for each doubt, with the likely unit and the flag for it.
@@ -79,19 +109,18 @@ impl Seen {
 }
 
 fn of_extents(seen: &Seen) -> Vec<String> {
-    let (data, uneven) = (seen.sizes.count(), seen.uneven);
-    let median = seen.sizes.quantile(0.5);
-    let (offset_p99, offset_max) = (seen.offsets.quantile(0.99), seen.offsets.max);
+    let Seen { data, uneven, offset_max, .. } = *seen;
+    let offset_p99 = seen.offset_p99();
     let mut doubts = Vec::new();
-    if data >= REQUESTS_MIN && uneven * 2 > data && median < SMALL_BYTES {
+    if data >= REQUESTS_MIN && uneven * 2 > data && seen.small * 2 >= data {
         doubts.push(format!(
-            "{uneven} of {data} requests are no whole sectors, and half of them have at most {median} bytes: the lengths are likely sectors \
+            "{uneven} of {data} requests are no whole sectors, and half of them are shorter than {SMALL_BYTES} bytes: the lengths are likely sectors \
              of 512 bytes; name a format that has them so, as `--format disksim` instead of `ucare`, or `size:sectors` in --columns"
         ));
     }
-    if data >= REQUESTS_MIN && median > LONG_BYTES {
+    if data >= REQUESTS_MIN && seen.long * 2 > data {
         doubts.push(format!(
-            "half of the requests are longer than {median} bytes: the lengths are likely bytes, not sectors; name a format that has them so, \
+            "half of the requests are longer than {LONG_BYTES} bytes: the lengths are likely bytes, not sectors; name a format that has them so, \
              or `size:bytes` in --columns"
         ));
     }
@@ -104,12 +133,12 @@ fn of_extents(seen: &Seen) -> Vec<String> {
     }
     if data >= REQUESTS_MIN && offset_p99 > VOLUME_BYTES {
         doubts.push(format!(
-            "offsets reach byte {offset_p99}, past any volume: they are likely bytes, not sectors; name a format that has them so, or \
+            "offsets reach byte {offset_max}, past any volume: they are likely bytes, not sectors; name a format that has them so, or \
              `offset:bytes` in --columns"
         ));
     } else if data >= REQUESTS_MIN && offset_max > FAR_BYTES && offset_max / FAR_FACTOR > offset_p99 {
         doubts.push(format!(
-            "byte {offset_max} is touched, while 99 of 100 requests begin at or before byte {offset_p99}: a line is likely damaged; \
+            "byte {offset_max} is touched, while 99 of 100 requests begin before byte {offset_p99}: a line is likely damaged; \
              `ioweir trace cut --offset-to` leaves it out"
         ));
     }
