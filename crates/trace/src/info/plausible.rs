@@ -36,15 +36,15 @@ pub(crate) struct Seen {
     /// Reads and writes with data, and their bytes.
     data: u64,
     bytes: u128,
-    /// Those whose length is no whole number of sectors.
+    /// Reads and writes whose length is no whole number of sectors.
     uneven: u64,
-    /// Those of whole sectors that begin within one.
+    /// Reads and writes of whole sectors that begin within one.
     shifted: u64,
-    /// Those shorter than [`SMALL_BYTES`].
+    /// Reads and writes shorter than [`SMALL_BYTES`].
     small: u64,
-    /// Those longer than [`LONG_BYTES`].
+    /// Reads and writes longer than [`LONG_BYTES`].
     long: u64,
-    /// Those by the binary digits of their offset.
+    /// Reads and writes by the number of binary digits of their offset.
     by_offset: [u64; 65],
     offset_max: u64,
 }

@@ -1,4 +1,4 @@
-//! What a request is charged: its client's mean cost, and under a floor no more than a multiple of everybody's.
+//! The charge of a request: its client's mean cost; under a floor at most a multiple of the mean charge of all requests.
 
 /// The number of requests in the mean charge, as a power of two.
 const MEAN_SHIFT: u32 = 7;
