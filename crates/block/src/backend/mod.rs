@@ -49,7 +49,7 @@ pub use memory::Memory;
 pub use open::{FileIo, open_file, open_target};
 pub use store::EXTENTS_MAX;
 pub use threads::Threads;
-pub use tiered::{Cached, FastTier, Ledger, Placed, Relocates, TierStatus, Traffic};
+pub use tiered::{Cached, FastTier, Ledger, Placed, Relocates, TierStatus};
 pub use upstream::UpstreamStatus;
 pub use uring::Uring;
 pub use volumes::Volumes;

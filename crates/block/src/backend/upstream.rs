@@ -1,9 +1,10 @@
 //! The state of a device that is an export of another server.
 
-use ioweir_core::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// An upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The upstream of a device, or several as one.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct UpstreamStatus {
     /// The upstream's address and export.
     pub name: String,
@@ -12,7 +13,7 @@ pub struct UpstreamStatus {
     /// How often a connection was made after all were lost.
     pub reconnects: u64,
     /// How long the upstream has had no connection, if it has none.
-    pub down: Option<Nanos>,
+    pub down_seconds: Option<f64>,
     /// The bytes of changes that are kept because they are not durable.
     pub kept_bytes: u64,
     /// Whether changes that the upstream had answered may be lost.
@@ -34,7 +35,7 @@ impl UpstreamStatus {
             name: format!("{}, {}", all.name, its.name),
             connections: all.connections + its.connections,
             reconnects: all.reconnects + its.reconnects,
-            down: all.down.max(its.down),
+            down_seconds: all.down_seconds.into_iter().chain(its.down_seconds).reduce(f64::max),
             kept_bytes: all.kept_bytes + its.kept_bytes,
             has_lost: all.has_lost || its.has_lost,
             problem: all.problem.or(its.problem),
@@ -52,19 +53,19 @@ mod tests {
             name: name.into(),
             connections,
             reconnects: 1,
-            down,
+            down_seconds: down,
             kept_bytes: 4096,
             has_lost: down.is_some(),
             problem: problem.map(String::from),
         };
         let well = upstream("a", 4, None, None);
-        let gone = upstream("b", 0, Some(Nanos(7)), Some("it has closed"));
+        let gone = upstream("b", 0, Some(7.0), Some("it has closed"));
         assert_eq!(UpstreamStatus::of_all([None, Some(gone.clone())]), Some(gone.clone()));
         assert_eq!(UpstreamStatus::of_all([None]), None);
         let both = UpstreamStatus {
             reconnects: 2,
             kept_bytes: 8192,
-            ..upstream("a, b", 4, Some(Nanos(7)), Some("b: it has closed"))
+            ..upstream("a, b", 4, Some(7.0), Some("b: it has closed"))
         };
         assert_eq!(UpstreamStatus::of_all([Some(well), None, Some(gone)]), Some(both));
     }

@@ -1,6 +1,7 @@
 //! The list of a server's services, as a table.
 
 use ioweir_lab::document::{Column, Screen, Table, format_seconds};
+use ioweir_serve::engine::ServiceReport;
 use ioweir_serve::watch::{ServiceState, State};
 use serde_json::Value;
 
@@ -33,25 +34,25 @@ pub(super) fn draw(services: &[ServiceState], screen: Screen) -> String {
             (&service.name).into(),
             (&service.kind).into(),
             (&service.device).into(),
-            service.owed_bytes.into(),
-            service.done_bytes.into(),
-            service.device_seconds.into(),
-            now(service).into(),
-            found(service).into(),
+            service.report.owed_bytes.into(),
+            service.report.done_bytes.into(),
+            service.report.device_seconds.into(),
+            now(&service.report).into(),
+            found(&service.report).into(),
         ]);
     }
     table.to_terminal(screen)
 }
 
 /// The service's present work, or why it waits.
-fn now(service: &ServiceState) -> String {
+fn now(service: &ServiceReport) -> String {
     let lease = service.lease_left_seconds.map(|left| format!("; its lease ends in {}", format_seconds(left)));
     let late = (service.late_seconds > 0.0).then(|| format!("; late by {}", format_seconds(service.late_seconds)));
     format!("{}{}{}", service.waits_because, lease.unwrap_or_default(), late.unwrap_or_default())
 }
 
 /// The damage that the service has found, if any.
-fn found(service: &ServiceState) -> String {
+fn found(service: &ServiceReport) -> String {
     let found = &service.found;
     let all = [("damaged", found.damaged_bytes), ("failed", found.failed_bytes)];
     let words = all.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(what, bytes)| format!("{bytes} B {what}"));
@@ -66,9 +67,9 @@ mod tests {
 
     #[test]
     fn service_is_drawn_with_work_and_findings() {
-        let service = |change: fn(&mut ServiceState)| {
-            let mut service: ServiceState = serde_json::from_value(json!({
-                "name": "nightly", "kind": "scrub", "device": "disk", "running": false, "waits_because": "nothing is owed",
+        let service = |change: fn(&mut ServiceReport)| {
+            let mut service: ServiceReport = serde_json::from_value(json!({
+                "running": false, "waits_because": "nothing is owed",
                 "lease_left_seconds": null, "owed_bytes": 0, "done_bytes": 7, "device_seconds": 0.5,
                 "found": { "damaged_bytes": 0, "failed_bytes": 0 },
                 "last_finished": null, "due_since": null, "late_seconds": 0.0,

@@ -272,7 +272,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ioweir_serve::watch::{FailureState, UpstreamState};
+    use ioweir_serve::backend::UpstreamStatus;
+    use ioweir_serve::watch::FailureState;
 
     fn second(at: u64, requests: u64, bytes: u64) -> serde_json::Value {
         json!({
@@ -381,7 +382,7 @@ mod tests {
         assert_eq!(held, "device disk: seems to hang: it has had an operation for 45.0 s");
         assert_eq!(said(|device| device.oldest_operation_seconds = Some(12.0)), "");
         let mut state = state(vec![]);
-        let upstream = |connections, down, has_lost| UpstreamState {
+        let upstream = |connections, down, has_lost| UpstreamStatus {
             name: "unix:/run/s".into(),
             connections,
             reconnects: 1,

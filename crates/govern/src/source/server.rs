@@ -63,12 +63,12 @@ impl Server {
             return Err(SourceError(format!("the server has no device `{name}`")));
         }
         let services = state.services.iter().filter(|service| is_ours(&service.device));
-        let service_seconds = services.map(|service| service.device_seconds).sum();
+        let service_seconds = services.map(|service| service.report.device_seconds).sum();
         let mut seen = Seen { seconds: state.now_seconds, service_seconds, ..Seen::default() };
         let checksums = state.devices.iter().filter(|device| is_ours(&device.name)).map(|device| &device.checksums);
         for checksums in checksums.flatten() {
-            seen.blocks_written += checksums.blocks_written;
-            seen.blocks_new += checksums.blocks_new;
+            seen.blocks_written += checksums.counts.blocks_written;
+            seen.blocks_new += checksums.counts.blocks_new;
         }
         for class in state.classes.iter().filter(|class| is_ours(&class.device)) {
             seen.add(class);

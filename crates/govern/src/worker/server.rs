@@ -11,8 +11,9 @@ use ioweir_core::background::Service as Kind;
 use super::{Position, Progress, Task, Worker, WorkerError};
 use crate::spec::WorkerKeys;
 use ioweir_serve::control::{AskError, Command, PauseLease, Release, RunLease, ServiceCommand, ask};
+use ioweir_serve::engine::ServiceReport;
 use ioweir_serve::spec::Listen;
-use ioweir_serve::watch::{ServiceState, State};
+use ioweir_serve::watch::State;
 
 /// The longest request of an idle class that reads or moves data: what a client may have to wait for.
 const REQUEST_BYTES: u64 = 64 << 10;
@@ -113,7 +114,7 @@ impl Worker for Service {
         let state: State = serde_json::from_value(state)
             .map_err(|error| WorkerError(format!("the server's state cannot be read: {error}")))?;
         let its = state.services.iter().find(|service| service.name == self.name);
-        let its = its.map(|its| Progress { unreserved: self.unreserved.clone(), ..read(its) });
+        let its = its.map(|its| Progress { unreserved: self.unreserved.clone(), ..read(&its.report) });
         its.ok_or_else(|| WorkerError(format!("the server has no service `{}`", self.name)))
     }
 
@@ -128,7 +129,7 @@ impl Worker for Service {
 }
 
 /// The progress of a service, from the state of its server.
-fn read(service: &ServiceState) -> Progress {
+fn read(service: &ServiceReport) -> Progress {
     let found = &service.found;
     let found = [("damaged", found.damaged_bytes), ("not readable", found.failed_bytes)];
     let words = found.into_iter().filter(|(_, bytes)| *bytes > 0);

@@ -36,10 +36,10 @@ use crate::stopper::Stopper;
 use record::{DeviceRecord, Record};
 
 pub use record::{HISTORY_SECONDS, Second};
-pub use service::{FoundState, ServiceState};
+pub use service::ServiceState;
 pub use state::{
     ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, FleetState, GroupState, QueueState,
-    SCHEMA_VERSION, SecondState, State, TiersState, TotalState, UpstreamState,
+    SCHEMA_VERSION, SecondState, State, TotalState,
 };
 
 /// The commit that the program was built from, if it is set.

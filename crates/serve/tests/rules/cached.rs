@@ -9,7 +9,7 @@ use crate::checksums::{Direct, pool};
 use crate::client::*;
 use ioweir_serve::backend::RemarkKind;
 use ioweir_serve::backend::checked::Workers;
-use ioweir_serve::backend::{Backend as _, Cached, Faulty, Media, Outcome, TierStatus, Tiers, Traffic, Verifier as _};
+use ioweir_serve::backend::{Backend as _, Cached, Faulty, Media, Outcome, TierStatus, Tiers, Verifier as _};
 use ioweir_serve::control::{Command, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Faults, Spec};
@@ -81,12 +81,17 @@ fn damage_on_the_slow_tier_is_an_error() {
 #[test]
 fn what_tiers_hold_and_serve_is_counted() {
     let (mut direct, _slow, _fast) = filled(0);
-    let slow = Traffic { read_bytes: 32_768, written_bytes: 16_384 };
-    let fast = |read_bytes| Traffic { read_bytes, written_bytes: 16_384 };
-    let status = TierStatus { held_bytes: 16_384, room_bytes: 64 << 10, slow, fast: fast(0) };
+    let status = TierStatus {
+        held_bytes: 16_384,
+        room_bytes: 64 << 10,
+        fast_read_bytes: 0,
+        fast_written_bytes: 16_384,
+        slow_read_bytes: 32_768,
+        slow_written_bytes: 16_384,
+    };
     assert_eq!(direct.checked.tiers().map(Tiers::status), Some(status));
     direct.read(4096, &[8192]).1.unwrap();
-    assert_eq!(direct.checked.tiers().map(Tiers::status), Some(TierStatus { fast: fast(8192), ..status }));
+    assert_eq!(direct.checked.tiers().map(Tiers::status), Some(TierStatus { fast_read_bytes: 8192, ..status }));
 }
 
 #[test]

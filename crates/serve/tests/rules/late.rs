@@ -172,7 +172,7 @@ fn discards_are_joined_paid_and_cancelled_by_writes() {
     bench.turn_until(1000, |bench| bench.services()[0].last_finished.is_some());
     assert_eq!(*trims.lock().unwrap(), [(0, 20 << 10), (24 << 10, 56 << 10)]);
     let report = bench.services().remove(0);
-    assert_eq!((report.done_bytes, report.failed_bytes), (76 << 10, 0));
+    assert_eq!((report.done_bytes, report.found.failed_bytes), (76 << 10, 0));
     assert!(report.last_finished.is_some());
     // Written data is unharmed, and the service's discards count for its class.
     let mut peer = bench.connect(0, true);

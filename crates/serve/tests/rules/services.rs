@@ -132,7 +132,7 @@ fn a_scrub_reads_exactly_the_written_data_once() {
     assert_eq!(read, [(3 * MIB, 256 << 10), (3 * MIB + (256 << 10), 64 << 10), (40 * MIB, 64 << 10)]);
     let report = only(&mut bench);
     assert_eq!((report.owed_bytes, report.done_bytes), (0, 384 << 10));
-    assert_eq!((report.is_running, report.wait), (false, ServiceWait::NothingOwed));
+    assert_eq!((report.running, report.wait), (false, ServiceWait::NothingOwed));
     assert_eq!(bench.count(EventKind::ServiceFinished), 1);
 }
 
@@ -143,14 +143,14 @@ fn services_run_with_a_lease_and_rest_without() {
         bench.turn();
     }
     let report = only(&mut bench);
-    assert_eq!((report.wait, report.owed_bytes, report.is_running), (ServiceWait::Rests, 2 * MIB, false));
+    assert_eq!((report.wait, report.owed_bytes, report.running), (ServiceWait::Rests, 2 * MIB, false));
     assert!(reads.lock().unwrap().is_empty());
     // 256 KiB a second, for two seconds and a bit: three requests.
     bench.order(3, ServiceOrder::Run(Nanos::from_millis(2100), at_most(256 << 10)));
     let report = only(&mut bench);
-    assert_eq!((report.wait, report.is_running), (ServiceWait::Rate, true));
-    assert!(report.lease_left.is_some_and(|left| left > Nanos::from_millis(2000)));
-    bench.turn_until(1000, |bench| only(bench).lease_left.is_none());
+    assert_eq!((report.wait, report.running), (ServiceWait::Rate, true));
+    assert!(report.lease_left_seconds.is_some_and(|left| left > 2.0));
+    bench.turn_until(1000, |bench| only(bench).lease_left_seconds.is_none());
     let report = only(&mut bench);
     assert_eq!((report.wait, report.done_bytes), (ServiceWait::Rests, 3 * (256 << 10)));
     assert_eq!(report.owed_bytes, 2 * MIB - report.done_bytes);
@@ -261,14 +261,14 @@ fn passes_become_due_once_and_late_after_deadlines() {
     let hour = Nanos::from_seconds(3600);
     bench.now = Nanos::from_seconds(660);
     let report = only(&mut bench);
-    assert_eq!((report.due_since, report.owed_bytes), (Some(EPOCH), 64 << 10));
-    assert!(report.late >= Nanos::from_seconds(60), "{report:?}");
+    assert_eq!((report.due_since, report.owed_bytes), (Some(EPOCH.as_seconds()), 64 << 10));
+    assert!(report.late_seconds >= 60.0, "{report:?}");
     assert_eq!(bench.count(EventKind::ServiceLate), 1);
     bench.order(3, ServiceOrder::Run(hour, Rates::default()));
     run_to_the_end(&mut bench);
     assert_eq!(reads.lock().unwrap().len(), 1);
     let report = only(&mut bench);
-    assert_eq!((report.owed_bytes, report.late, report.due_since), (0, Nanos::ZERO, None));
+    assert_eq!((report.owed_bytes, report.late_seconds, report.due_since), (0, 0.0, None));
     // Two hours later one pass is due, not two.
     bench.now = hour.after(hour).after(Nanos::from_seconds(1));
     bench.turn();
@@ -327,7 +327,7 @@ fn pausing_services_withdraw_queued_requests_and_repeat_them() {
     read.sort_unstable();
     let once: Vec<_> = (0..64).map(|at| (at * (64 << 10), 64 << 10)).collect();
     assert_eq!(read, once, "each piece was read once");
-    assert!(only(&mut bench).device > Nanos::from_millis(1));
+    assert!(only(&mut bench).device_seconds > 0.001);
 }
 
 fn checked(inner: Box<dyn Backend>) -> Box<dyn Backend> {
@@ -357,7 +357,7 @@ fn a_scrub_finds_damage_and_says_so() {
     bench.order(3, ServiceOrder::Run(Nanos::from_seconds(1000), Rates::default()));
     run_to_the_end(&mut bench);
     let report = only(&mut bench);
-    assert_eq!((report.damaged_bytes, report.failed_bytes), (3 * 4096, 0));
+    assert_eq!((report.found.damaged_bytes, report.found.failed_bytes), (3 * 4096, 0));
     assert_eq!(bench.count(EventKind::ServiceDamage), 1, "one request found all of it");
 }
 
@@ -373,8 +373,8 @@ fn data_that_became_a_hole_is_damage() {
     write(&mut bench, 8192, 8192);
     run_to_the_end(&mut bench);
     bench.now = Nanos::from_seconds(8 * 24 * 3600);
-    bench.turn_until(1000, |bench| only(bench).damaged_bytes > 0);
-    assert_eq!(only(&mut bench).damaged_bytes, 8192);
+    bench.turn_until(1000, |bench| only(bench).found.damaged_bytes > 0);
+    assert_eq!(only(&mut bench).found.damaged_bytes, 8192);
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn unreadable_ranges_are_counted_and_the_pass_continues() {
     let mut bench = Bench::with_services(device, Box::new(backend), [(spec, None)]);
     run_to_the_end(&mut bench);
     let report = only(&mut bench);
-    assert!(report.failed_bytes > 0 && report.failed_bytes < 4 * MIB, "{report:?}");
+    assert!(report.found.failed_bytes > 0 && report.found.failed_bytes < 4 * MIB, "{report:?}");
     assert_eq!(report.done_bytes, 4 * MIB);
 }
 

@@ -46,6 +46,8 @@ use std::sync::Arc;
 use ioweir_config::format_bytes;
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::returned::Returned;
 use super::{Action, Backend, Done, Io, Outcome, Remark, RemarkKind, Verifier};
@@ -67,23 +69,26 @@ const REPORTED_MAX: usize = 1000;
 const PARTS: u32 = 3;
 
 /// Counts of what was checked so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Checksums {
     /// Blocks whose checksum is known.
     pub blocks_known: u64,
     /// Blocks that were written with a checksum.
     pub blocks_written: u64,
     /// Written blocks that had no checksum before.
+    #[serde(default)]
     pub blocks_new: u64,
     /// Blocks that were read and checked.
     pub blocks_checked: u64,
     /// Checks that failed.
     pub blocks_damaged: u64,
     /// Damaged copies, kept for speed, of blocks that were right without them.
+    #[serde(default)]
     pub copies_damaged: u64,
     /// Items that no worker completed, so that their operations failed.
     pub items_failed: u64,
     /// The counts of the schedule, in the order of [`Queue::ALL`]: of all devices that share the workers.
+    #[serde(skip)]
     pub queues: [Counts; Queue::COUNT],
 }
 

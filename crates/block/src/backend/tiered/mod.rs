@@ -55,6 +55,9 @@ mod step;
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::parts::BLOCK_BYTES;
 
 pub use cached::Cached;
@@ -76,26 +79,21 @@ pub struct FastTier {
     pub placed: Vec<Range<u64>>,
 }
 
-/// The bytes that two tiers hold, and their traffic since they were opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The tiers of a device, and what they have served since it was opened, for clients or to move blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct TierStatus {
     /// Bytes of the blocks on the fast tier: placed there, or copies.
     pub held_bytes: u64,
     /// Bytes that the fast tier has room for.
     pub room_bytes: u64,
-    /// The traffic of the slow tier.
-    pub slow: Traffic,
-    /// The traffic of the fast tier.
-    pub fast: Traffic,
-}
-
-/// The bytes that were read from a tier and written to it, for clients or to move blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Bytes that were read.
-    pub read_bytes: u64,
-    /// Bytes that were written.
-    pub written_bytes: u64,
+    /// Bytes read from the fast tier.
+    pub fast_read_bytes: u64,
+    /// Bytes written to the fast tier.
+    pub fast_written_bytes: u64,
+    /// Bytes read from the slow tier.
+    pub slow_read_bytes: u64,
+    /// Bytes written to the slow tier.
+    pub slow_written_bytes: u64,
 }
 
 /// The number of slots of a fast tier of this size, including the first one; an error if there is none for data.

@@ -7,7 +7,7 @@ use ioweir_core::{Nanos, Tier};
 
 use super::super::parts::BLOCK_BYTES;
 use super::super::{Action, Backend, Done, Io, Remark, UpstreamStatus};
-use super::{TierStatus, Traffic};
+use super::TierStatus;
 use crate::slots::Slots;
 
 /// Two devices with their operations in flight.
@@ -17,8 +17,8 @@ pub(super) struct Pair {
     /// The owner of each operation, by its number on the devices.
     flights: Slots<Flight>,
     done: Vec<Done>,
-    /// The traffic so far, of the slow tier and of the fast one.
-    traffic: [Traffic; 2],
+    /// The traffic so far.
+    traffic: TierStatus,
 }
 
 /// The owner of an operation of a device.
@@ -39,10 +39,12 @@ impl Pair {
     pub(super) fn start(&mut self, now: Nanos, flight: Flight, io: Io) {
         let id = self.flights.insert(flight);
         let io = Io { id, ..io };
-        let traffic = &mut self.traffic[usize::from(flight.tier == Tier::Fast)];
-        match io.action {
-            Action::Read => traffic.read_bytes += io.length,
-            Action::Write => traffic.written_bytes += io.length,
+        let traffic = &mut self.traffic;
+        match (flight.tier, io.action) {
+            (Tier::Base, Action::Read) => traffic.slow_read_bytes += io.length,
+            (Tier::Base, Action::Write) => traffic.slow_written_bytes += io.length,
+            (Tier::Fast, Action::Read) => traffic.fast_read_bytes += io.length,
+            (Tier::Fast, Action::Write) => traffic.fast_written_bytes += io.length,
             _ => {}
         }
         match flight.tier {
@@ -53,8 +55,7 @@ impl Pair {
 
     /// The bytes held and served by the tiers, where the fast one has `slots` for blocks, of which `used` are used.
     pub(super) const fn status(&self, slots: u64, used: u64) -> TierStatus {
-        let [slow, fast] = self.traffic;
-        TierStatus { held_bytes: used * BLOCK_BYTES, room_bytes: slots * BLOCK_BYTES, slow, fast }
+        TierStatus { held_bytes: used * BLOCK_BYTES, room_bytes: slots * BLOCK_BYTES, ..self.traffic }
     }
 
     pub(super) fn submit(&mut self) -> io::Result<()> {

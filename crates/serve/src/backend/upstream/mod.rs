@@ -382,7 +382,7 @@ impl Backend for Upstream {
             name: self.plan.name.clone(),
             connections: self.ready_links().count() as u32, // 16 at most
             reconnects: self.reconnects,
-            down: self.down_since.map(|since| self.now.since(since)),
+            down_seconds: self.down_since.map(|since| self.now.since(since).as_seconds()),
             kept_bytes: self.kept.bytes(),
             has_lost: self.lost.is_some(),
             problem: self.problem.clone(),

@@ -119,7 +119,7 @@ impl Duty for Debt {
         let Piece { offset, length, .. } = piece;
         report.done_bytes += length;
         let Some(error) = error else { return Found::new() };
-        report.failed_bytes += length;
+        report.found.failed_bytes += length;
         self.again = self.wall.after(AGAIN_AFTER);
         vec![(
             EventKind::OperationFailed,

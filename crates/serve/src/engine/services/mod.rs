@@ -149,6 +149,8 @@ struct Service {
     paced: (Nanos, u64),
     /// The time of the last turn, for the account of the time in which the device had requests of the service.
     looked: Nanos,
+    /// The time in which the device had at least one request of the service.
+    held: Nanos,
     report: ServiceReport,
     /// When to look again without an event.
     due: Nanos,
@@ -196,6 +198,7 @@ impl Services {
                 reserved: Reserved::default(),
                 paced: (Nanos::ZERO, 0),
                 looked: now,
+                held: Nanos::ZERO,
                 report: ServiceReport { class: class.0, ..ServiceReport::default() },
                 due: Nanos::ZERO,
             });
@@ -280,7 +283,7 @@ impl Services {
         self.now = now;
         for service in &mut self.list {
             if holds(service.class) {
-                service.report.device = service.report.device.after(now.since(service.looked));
+                service.held = service.held.after(now.since(service.looked));
             }
             service.looked = now;
         }
@@ -518,13 +521,15 @@ impl Service {
         let deadline = self.spec.deadline.map(|deadline| deadline.nanos());
         let late = deadline.zip(due_since).map_or(Nanos::ZERO, |(deadline, due)| wall.since(due.after(deadline)));
         ServiceReport {
-            is_running: owed_bytes > 0 && self.held(None).is_none(),
-            lease_left: self.lease.map(|lease| lease.until.since(now)),
+            running: owed_bytes > 0 && self.held(None).is_none(),
+            waits_because: self.report.wait.words().into(),
+            lease_left_seconds: self.lease.map(|lease| lease.until.since(now).as_seconds()),
             reservation_per_second: self.reserved.in_effect(),
             owed_bytes,
-            last_finished: self.duty.finished(),
-            due_since,
-            late,
+            device_seconds: self.held.as_seconds(),
+            last_finished: self.duty.finished().map(Nanos::as_seconds),
+            due_since: due_since.map(Nanos::as_seconds),
+            late_seconds: late.as_seconds(),
             ..self.report.clone()
         }
     }

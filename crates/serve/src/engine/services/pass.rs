@@ -348,12 +348,12 @@ impl Duty for Pass {
         let place = |what: &str| format!("the {length} bytes at {offset} {what}");
         match error {
             Some(error) => {
-                report.failed_bytes += length;
+                report.found.failed_bytes += length;
                 found.push((EventKind::ServiceDamage, place(&format!("cannot be read ({})", error.name()))));
             }
             None => {
                 let bytes: u64 = damaged.iter().map(|&block| block_bytes(block, self.size_bytes)).sum();
-                report.damaged_bytes += bytes;
+                report.found.damaged_bytes += bytes;
                 if bytes > 0 {
                     let what = format!("{bytes} bytes within {}", place("differ from what was written there"));
                     found.push((EventKind::ServiceDamage, what));

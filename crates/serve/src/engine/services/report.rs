@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use ioweir_core::{Nanos, StreamId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::spec;
 
@@ -113,32 +115,44 @@ impl ServiceWait {
 }
 
 /// The work that a service has done since the server began, and its state.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ServiceReport {
     /// The class as which the service works.
+    #[serde(skip)]
     pub class: u32,
-    /// Whether it has something to do and may do it.
-    pub is_running: bool,
-    /// Why it does not ask for more.
+    /// Why the service does not ask for more.
+    #[serde(skip)]
     pub wait: ServiceWait,
-    /// How long its lease still holds.
-    pub lease_left: Option<Nanos>,
+    /// Whether the service has work and may do it.
+    pub running: bool,
+    /// Why the service does not ask for more, in words.
+    pub waits_because: String,
+    /// How long the service's lease still holds, if it has one.
+    pub lease_left_seconds: Option<f64>,
     /// The reservation that its lease has given its class, in units of cost a second, if that is in effect.
+    #[serde(skip)]
     pub reservation_per_second: Option<u64>,
     /// The bytes that are still to be done.
     pub owed_bytes: u64,
     /// The bytes that were done.
     pub done_bytes: u64,
-    /// The time in which the device had at least one request of it.
-    pub device: Nanos,
+    /// The time in which the device had at least one request of the service.
+    pub device_seconds: f64,
+    /// The damage that the service has found.
+    pub found: FoundState,
+    /// When the service last had nothing left to do, in seconds since 1970.
+    pub last_finished: Option<f64>,
+    /// When the work that is left became due, in seconds since 1970.
+    pub due_since: Option<f64>,
+    /// The time since the service's deadline; zero before it.
+    pub late_seconds: f64,
+}
+
+/// Damage that a service has found since the server began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct FoundState {
     /// Bytes whose checksums were wrong.
     pub damaged_bytes: u64,
-    /// Bytes that could not be read or written.
+    /// Bytes of requests that failed.
     pub failed_bytes: u64,
-    /// When it last had nothing left to do, since 1970.
-    pub last_finished: Option<Nanos>,
-    /// When what is owed now became due, since 1970.
-    pub due_since: Option<Nanos>,
-    /// By how much it has missed its deadline.
-    pub late: Nanos,
 }

@@ -6,7 +6,7 @@ use ioweir_core::{Nanos, Reason};
 use prometheus_client::metrics::MetricType;
 
 use super::{Sample, Scene, Value};
-use crate::backend::{Checksums, TierStatus, Traffic, UpstreamStatus};
+use crate::backend::{Checksums, TierStatus, UpstreamStatus};
 use crate::control::{FleetClass, FleetStatus};
 use crate::engine::{Durations, LAYERS, OperationCounters, ServiceReport};
 use crate::log::EventKind;
@@ -180,12 +180,12 @@ pub(super) const METRICS: [Metric; 55] = [
     counter(
         "ioweir_tier_read_bytes",
         "Bytes read from each tier, for clients or to move blocks",
-        Source::Tiers(|of| by_tier(of, |tier| tier.read_bytes)),
+        Source::Tiers(|of| by_tier(of.fast_read_bytes, of.slow_read_bytes)),
     ),
     counter(
         "ioweir_tier_written_bytes",
         "Bytes written to each tier, for clients or to move blocks",
-        Source::Tiers(|of| by_tier(of, |tier| tier.written_bytes)),
+        Source::Tiers(|of| by_tier(of.fast_written_bytes, of.slow_written_bytes)),
     ),
     gauge(
         "ioweir_upstream_connections",
@@ -200,7 +200,7 @@ pub(super) const METRICS: [Metric; 55] = [
     gauge(
         "ioweir_upstream_down_seconds",
         "How long there has been no connection to the upstream; 0 while there is one",
-        Source::Upstream(|of| Value::Real(of.down.map_or(0.0, Nanos::as_seconds))),
+        Source::Upstream(|of| Value::Real(of.down_seconds.unwrap_or(0.0))),
     ),
     gauge(
         "ioweir_upstream_kept_bytes",
@@ -260,27 +260,27 @@ pub(super) const METRICS: [Metric; 55] = [
     counter(
         "ioweir_service_device_seconds",
         "Time in which the device had a request of the service",
-        Source::Service(|of| Value::Real(of.device.as_seconds())),
+        Source::Service(|of| Value::Real(of.device_seconds)),
     ),
     gauge(
         "ioweir_service_running",
         "Whether a service has something to do and may do it",
-        Source::Service(|of| Value::Whole(of.is_running.into())),
+        Source::Service(|of| Value::Whole(of.running.into())),
     ),
     gauge(
         "ioweir_service_late_seconds",
         "By how much a service has missed its deadline",
-        Source::Service(|of| Value::Real(of.late.as_seconds())),
+        Source::Service(|of| Value::Real(of.late_seconds)),
     ),
     counter(
         "ioweir_service_damaged_bytes",
         "Bytes that a service has found damaged",
-        Source::Service(|of| Value::Whole(of.damaged_bytes)),
+        Source::Service(|of| Value::Whole(of.found.damaged_bytes)),
     ),
     counter(
         "ioweir_service_failed_bytes",
         "Requests of a service that failed",
-        Source::Service(|of| Value::Whole(of.failed_bytes)),
+        Source::Service(|of| Value::Whole(of.found.failed_bytes)),
     ),
     gauge(
         "ioweir_fleet_sight",
@@ -357,9 +357,8 @@ fn by_error(label: &'static str, counts: [u64; NbdError::ALL.len()]) -> Vec<Samp
     all.map(|(error, count)| (vec![(label, error.name().into())], Value::Whole(count))).collect()
 }
 
-fn by_tier(of: &TierStatus, bytes: fn(&Traffic) -> u64) -> Vec<Sample> {
-    let sample = |(tier, of): (&str, &Traffic)| (vec![("tier", tier.to_string())], Value::Whole(bytes(of)));
-    [("fast", &of.fast), ("slow", &of.slow)].map(sample).into()
+fn by_tier(fast: u64, slow: u64) -> Vec<Sample> {
+    [("fast", fast), ("slow", slow)].map(|(tier, bytes)| (vec![("tier", tier.to_string())], Value::Whole(bytes))).into()
 }
 
 fn waits(class: &ClassRecord) -> Vec<Sample> {

@@ -59,10 +59,10 @@ pub struct DeviceState {
     pub checksums: Option<ChecksumState>,
     /// The state of the device's tiers, if it has any.
     #[serde(default)]
-    pub tiers: Option<TiersState>,
+    pub tiers: Option<TierStatus>,
     /// The state of the device's upstream, or of all upstreams of its parts as one, if it has any.
     #[serde(default)]
-    pub upstream: Option<UpstreamState>,
+    pub upstream: Option<UpstreamStatus>,
 }
 
 impl DeviceState {
@@ -97,70 +97,12 @@ impl DeviceState {
             hangs: of.hangs,
             reservations_behind_seconds: of.reservations_behind.as_seconds(),
             reservations_broken: record.reservations_broken,
-            tiers: of.tiers.as_ref().map(TiersState::new),
-            upstream: of.upstream.as_ref().map(UpstreamState::new),
+            tiers: of.tiers,
+            upstream: of.upstream.clone(),
             checksums: spec
                 .workers_of(device)
                 .zip(of.checksums.as_ref())
                 .map(|(cores, of)| ChecksumState::new(spec.pool_of(device), cores.schedule.to_string(), of)),
-        }
-    }
-}
-
-/// The upstream of a device.
-#[derive(Debug, JsonSchema, Serialize, Deserialize)]
-pub struct UpstreamState {
-    /// The upstream's export and address.
-    pub name: String,
-    /// The present number of connections.
-    pub connections: u32,
-    /// How often a connection was made after all were lost.
-    pub reconnects: u64,
-    /// How long the upstream has had no connection, if it has none.
-    pub down_seconds: Option<f64>,
-    /// Bytes in memory of writes that the upstream has answered and not flushed.
-    pub kept_bytes: u64,
-    /// Whether writes that the upstream had answered may be lost, so that the next flush fails.
-    pub has_lost: bool,
-    /// Why there are fewer connections than possible, or none.
-    pub problem: Option<String>,
-}
-
-impl UpstreamState {
-    fn new(of: &UpstreamStatus) -> Self {
-        let UpstreamStatus { name, connections, reconnects, down, kept_bytes, has_lost, problem } = of.clone();
-        let down_seconds = down.map(Nanos::as_seconds);
-        Self { name, connections, reconnects, down_seconds, kept_bytes, has_lost, problem }
-    }
-}
-
-/// The tiers of a device, and what they have served since it was opened, for clients or to move blocks.
-#[derive(Debug, JsonSchema, Serialize, Deserialize)]
-pub struct TiersState {
-    /// Bytes of the blocks on the fast tier: placed there, or copies.
-    pub held_bytes: u64,
-    /// Bytes that the fast tier has room for.
-    pub room_bytes: u64,
-    /// Bytes read from the fast tier.
-    pub fast_read_bytes: u64,
-    /// Bytes written to the fast tier.
-    pub fast_written_bytes: u64,
-    /// Bytes read from the slow tier.
-    pub slow_read_bytes: u64,
-    /// Bytes written to the slow tier.
-    pub slow_written_bytes: u64,
-}
-
-impl TiersState {
-    const fn new(of: &TierStatus) -> Self {
-        let TierStatus { held_bytes, room_bytes, slow, fast } = *of;
-        Self {
-            held_bytes,
-            room_bytes,
-            fast_read_bytes: fast.read_bytes,
-            fast_written_bytes: fast.written_bytes,
-            slow_read_bytes: slow.read_bytes,
-            slow_written_bytes: slow.written_bytes,
         }
     }
 }
@@ -182,22 +124,9 @@ pub struct ChecksumState {
     pub pool: String,
     /// The schedule of the workers.
     pub schedule: String,
-    /// Blocks whose checksum is known.
-    pub blocks_known: u64,
-    /// Blocks that were written.
-    pub blocks_written: u64,
-    /// Written blocks that had no checksum before.
-    #[serde(default)]
-    pub blocks_new: u64,
-    /// Blocks that were read and compared.
-    pub blocks_checked: u64,
-    /// Comparisons that failed.
-    pub blocks_damaged: u64,
-    /// Copies that were damaged while another one was right.
-    #[serde(default)]
-    pub copies_damaged: u64,
-    /// Requests whose checksums no worker completed.
-    pub items_failed: u64,
+    /// The counts of blocks.
+    #[serde(flatten)]
+    pub counts: Checksums,
     /// The queues of the schedule, by name; of all devices together if they share the workers.
     pub queues: BTreeMap<String, QueueState>,
 }
@@ -226,13 +155,7 @@ impl ChecksumState {
         Self {
             pool: pool.into(),
             schedule,
-            blocks_known: of.blocks_known,
-            blocks_written: of.blocks_written,
-            blocks_new: of.blocks_new,
-            blocks_checked: of.blocks_checked,
-            blocks_damaged: of.blocks_damaged,
-            copies_damaged: of.copies_damaged,
-            items_failed: of.items_failed,
+            counts: *of,
             queues: Queue::ALL.iter().map(|its| its.name().into()).zip(of.queues.iter().map(queue)).collect(),
         }
     }

@@ -22,7 +22,7 @@ use crate::watch::service::ServiceState;
 use ioweir_config::{IoPriority, ShareNumbers};
 
 pub use crate::control::SCHEMA_VERSION;
-pub use device::{ChecksumState, DeviceState, FailureState, QueueState, TiersState, UpstreamState};
+pub use device::{ChecksumState, DeviceState, FailureState, QueueState};
 
 /// The server at one moment, as reported by `/state` and `ioweir ctl`. Times count from its start.
 #[derive(Debug, JsonSchema, Serialize, Deserialize)]

@@ -259,7 +259,7 @@ fn joined_upstreams_are_shown_with_what_they_lack() {
         let backend = open(&spec.device[0], &mut [], None).unwrap();
         assert!(!backend.trims(), "{kind}");
         let status = backend.upstream().unwrap();
-        assert!(status.connections as usize >= places.len() && status.down.is_none(), "{kind}: {status:?}");
+        assert!(status.connections as usize >= places.len() && status.down_seconds.is_none(), "{kind}: {status:?}");
         assert_eq!(status.name.matches("unix:").count(), places.len(), "{status:?}");
     }
 }
