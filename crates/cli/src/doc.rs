@@ -653,8 +653,7 @@ fn key_text(keys: &Keys, wanted: &str) -> Option<String> {
         Some(text) if text.is_empty() => "absent".to_owned(),
         Some(text) => text,
     };
-    let old = if key.old_name.is_empty() { String::new() } else { format!("\nFormer name: {}\n", key.old_name) };
-    Some(format!("{path}: {}\n\nDefault: {default}\n{old}", wrap(key.help, path.len() + 2)))
+    Some(format!("{path}: {}\n\nDefault: {default}\n", wrap(key.help, path.len() + 2)))
 }
 
 /// The features of a preset beyond reading and writing where it is told.

@@ -259,7 +259,7 @@ fn key_offset(text: &str, key: &str) -> Option<usize> {
             None => (part, None),
         };
         let name = name.trim_matches('"');
-        let Some(mut value) = name.split('|').find_map(|name| table.get(name)) else { break };
+        let Some(mut value) = table.get(name) else { break };
         if let (Some(number), DeValue::Array(items)) = (number, value.get_ref()) {
             value = items.get(number).unwrap_or(value);
         }

@@ -15,8 +15,6 @@ use crate::choice::unknown;
 pub struct Key {
     /// The name in a file.
     pub name: &'static str,
-    /// An older name, which is still accepted; empty if it has none.
-    pub old_name: &'static str,
     /// The help text.
     pub help: &'static str,
     /// The default, as written in a file; `None` if the key is required, empty if leaving it out has a meaning of its own.
@@ -26,12 +24,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// Whether this is the key's name or its old name.
-    #[must_use]
-    pub fn is_named(&self, name: &str) -> bool {
-        name == self.name || (!self.old_name.is_empty() && name == self.old_name)
-    }
-
     /// The help text in one line.
     #[must_use]
     pub fn help_line(&self) -> String {
@@ -65,16 +57,6 @@ pub trait KeySet: Sized {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
-/// The path of a key in a table, for a [`Complaint`](crate::Complaint); it allows for either of its names in the file.
-#[must_use]
-pub fn key_path<T: KeySet>(table: &str, name: &str) -> String {
-    let key = T::keys().into_iter().find(|key| key.is_named(name));
-    match key {
-        Some(key) if !key.old_name.is_empty() => format!("{table}.{}|{}", key.name, key.old_name),
-        _ => format!("{table}.{name}"),
-    }
-}
-
 /// A value that a file may omit.
 pub trait MayBeAbsent {
     /// Whether the value is absent.
@@ -105,31 +87,10 @@ impl MayBeAbsent for toml::Table {
     }
 }
 
-/// A value as it was written under a key's old name.
-pub trait OldForm<'de>: Deserialize<'de> {
-    /// Reads the old form.
-    ///
-    /// # Errors
-    /// Errors of the value.
-    fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::deserialize(deserializer)
-    }
-}
-
 /// A default as it would be written in a file.
 #[must_use]
 pub fn default_text(value: impl serde::Serialize) -> Option<String> {
     toml::Value::try_from(value).ok().map(|value| value.to_string())
-}
-
-/// A value under an old name.
-#[doc(hidden)]
-pub struct Old<T>(pub T);
-
-impl<'de, T: OldForm<'de>> Deserialize<'de> for Old<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize_old(deserializer).map(Self)
-    }
 }
 
 /// Reads a table; an unknown key is an error at that key.
@@ -166,7 +127,7 @@ impl<'de> de::DeserializeSeed<'de> for Name<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
         let name = String::deserialize(deserializer)?;
-        if self.0.iter().any(|key| key.is_named(&name)) {
+        if self.0.iter().any(|key| key.name == name) {
             return Ok(name);
         }
         let names: Vec<_> = self.0.iter().map(|key| key.name).collect();
@@ -177,9 +138,9 @@ impl<'de> de::DeserializeSeed<'de> for Name<'_> {
 /// A struct for a table of a file. One list gives the struct, its serde code, and its documentation ([`KeySet::keys`]).
 ///
 /// Each key has its help as a doc comment, its type, and after `=` its value if it is left out: `required`, `absent` (for an
-/// `Option` or a list), or a default in parentheses. `was "name"` after a key gives its old name; `as "name"` gives the name
-/// in the file if it is not the field's. `=> flag` after the default is the [`Flag`] of the command line that sets the key. `..field:
-/// Set` includes the keys of another set.
+/// `Option` or a list), or a default in parentheses. `as "name"` gives the name in the file if it is
+/// not the field's. `=> flag` after the default is the [`Flag`] of the command line that sets the key. `..field: Set` includes the keys
+/// of another set.
 ///
 /// ```
 /// ioweir_config::keys! {
@@ -191,12 +152,12 @@ impl<'de> de::DeserializeSeed<'de> for Name<'_> {
 ///         /// requests that it keeps in flight
 ///         depth: u32 = (1),
 ///         /// requests that it sends per second
-///         rate was "rate_iops": Option<ioweir_config::Rate> = absent,
+///         rate: Option<ioweir_config::Rate> = absent,
 ///         /// how long it runs; to the end of the run if absent
 ///         duration: Option<ioweir_config::Duration> = absent,
 ///     }
 /// }
-/// let job: Job = toml::from_str("name = \"a\"\nrate_iops = 500").unwrap();
+/// let job: Job = toml::from_str("name = \"a\"\nrate = \"500/s\"").unwrap();
 /// assert_eq!((job.depth, job.rate), (1, Some(ioweir_config::Rate(500))));
 /// assert_eq!(toml::to_string(&job).unwrap(), "name = \"a\"\ndepth = 1\nrate = \"500/s\"\n");
 /// ```
@@ -207,7 +168,7 @@ macro_rules! keys {
         $vis:vis struct $name:ident {
             $(
                 $(#[doc = $help:literal])+
-                $field:ident $(as $key:literal)? $(was $old:literal)?: $type:ty = $default:tt $(=> $flag:expr)?,
+                $field:ident $(as $key:literal)?: $type:ty = $default:tt $(=> $flag:expr)?,
             )*
             $(..$set:ident: $set_type:ty,)?
         }
@@ -240,7 +201,6 @@ macro_rules! keys {
                     #[allow(unused_mut)]
                     let mut keys = vec![$($crate::Key {
                         name: $crate::key_name!($field $($key)?),
-                        old_name: concat!($($old)?),
                         help: concat!($($help),+).trim_ascii(),
                         default: || $crate::key_default!($type, $default),
                         flag: $crate::key_flag!($($flag)?),
@@ -264,16 +224,10 @@ macro_rules! keys {
                     map: &mut M,
                 ) -> Result<bool, M::Error> {
                     $(
-                        if name == $crate::key_name!($field $($key)?) $(|| name == $old)? {
+                        if name == $crate::key_name!($field $($key)?) {
                             if draft.$field.is_some() {
                                 return Err(de::Error::duplicate_field($crate::key_name!($field $($key)?)));
                             }
-                            $(
-                                if name == $old {
-                                    draft.$field = Some(map.next_value::<$crate::Old<$type>>()?.0);
-                                    return Ok(true);
-                                }
-                            )?
                             draft.$field = Some(map.next_value()?);
                             return Ok(true);
                         }

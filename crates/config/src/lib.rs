@@ -27,9 +27,9 @@ pub use external::register_policy;
 pub use file::{plain, read_spec};
 pub use flag::{Flag, FlagForm, defaults, flags_of, with_flags};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, is_same_name, shown};
-pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 #[doc(hidden)]
-pub use keys::{Old, read_table};
+pub use keys::read_table;
+pub use keys::{Key, KeySet, MayBeAbsent, default_text};
 pub use priority::IoPriority;
 pub use scheduler::SchedulerChoice;
 #[doc(hidden)]

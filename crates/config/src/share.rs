@@ -5,9 +5,7 @@
 
 use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
-use serde::de::{self, Deserializer};
 
-use crate::keys::OldForm;
 use crate::{ByteRate, Duration, Rate, Size};
 
 /// Defines the keys of a share, one in each row: help, key, type, the field of [`Share`] that it sets and how, and, after the arrow, the
@@ -16,7 +14,7 @@ use crate::{ByteRate, Duration, Rate, Size};
 macro_rules! shares {
     ($(
         $(#[doc = $help:literal])+
-        $key:ident $(was $old:literal)?: $type:ty = $field:ident($to_core:expr)
+        $key:ident: $type:ty = $field:ident($to_core:expr)
             => $number:ident: $number_type:ty = $of_core:expr, $title:literal, $unit:literal;
     )+) => {
         crate::keys! {
@@ -27,7 +25,7 @@ macro_rules! shares {
             pub struct ShareKeys {
                 $(
                     $(#[doc = $help])+
-                    $key $(was $old)?: Option<$type> = absent,
+                    $key: Option<$type> = absent,
                 )+
                 /// the group that it belongs to; of classes, exports and tenants only
                 group: Option<String> = absent,
@@ -78,17 +76,17 @@ shares! {
     /// absent, 100 in a server and 1 in an experiment
     weight: u32 = weight(|weight| weight) => weight: u32 = |share| share.weight, "weight", "";
     /// served at least this often while it asks for it: "500/s" (`mclock`, `reward`, `pclock`)
-    reservation was "reservation_per_second": Rate = reservation_per_second(|rate| rate.0)
+    reservation: Rate = reservation_per_second(|rate| rate.0)
         => reservation_per_second: u64 = |share| share.reservation_per_second, "reservation", "/s";
     /// served at most this often: "500/s"; "0/s" is no limit
-    limit was "limit_per_second": Rate = limit_per_second(|rate| rate.0)
+    limit: Rate = limit_per_second(|rate| rate.0)
         => limit_per_second: u64 = |share| share.limit_per_second, "limit", "/s";
     /// how much may come at once above the limit after a pause; 0, the default, is a tenth of a second's worth of the
     /// limit, with which a class reaches its limit beside others; with 1 every pause is lost. For the curve of `pclock`
     /// the default is 1
     burst: u64 = burst(|burst| burst) => burst: u64 = |share| share.burst, "burst", "";
     /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
-    limit_bytes was "limit_bytes_per_second": ByteRate = limit_bytes_per_second(|rate| rate.0)
+    limit_bytes: ByteRate = limit_bytes_per_second(|rate| rate.0)
         => limit_bytes_per_second: u64 = |share| share.limit_bytes_per_second, "limit", "B/s";
     /// how many bytes may go at once above that limit after a pause; 0, the default, is a tenth of a second's worth. A
     /// request goes however large it is, and the next waits for all of it
@@ -106,7 +104,7 @@ shares! {
     wiops: Rate = writes_per_second(|rate| rate.0)
         => writes_per_second: u64 = |share| share.writes_per_second, "wiops", "/s";
     /// the latency to keep, if the scheduler keeps one; of `io-latency` it is the kernel's `target`
-    latency was "target": Duration = latency(Duration::nanos)
+    latency: Duration = latency(Duration::nanos)
         => latency_seconds: Option<f64> = |share| (share.latency != Nanos::NEVER).then(|| share.latency.as_seconds()),
            "latency", "s";
 }
@@ -172,83 +170,10 @@ impl Real for Option<f64> {
     }
 }
 
-/// A whole number, or an amount as text: keys with a unit in their old name accepted both.
-struct NumberOrText<T>(fn(u64) -> Option<T>, fn(&str) -> Option<T>, &'static str);
-
-impl<T> de::Visitor<'_> for NumberOrText<T> {
-    type Value = T;
-
-    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(self.2)
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
-        (self.0)(number).ok_or_else(|| E::invalid_type(de::Unexpected::Unsigned(number), &self))
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
-        let value = u64::try_from(number).ok().and_then(self.0);
-        value.ok_or_else(|| E::invalid_type(de::Unexpected::Signed(number), &self))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        (self.1)(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-    }
-}
-
-impl<'de> OldForm<'de> for Option<Rate> {
-    fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "a whole number, or text with a unit, such as \"500/s\"";
-        let visitor = NumberOrText(|number| Some(Rate(number)), |text| text.parse().ok(), expected);
-        deserializer.deserialize_any(visitor).map(Some)
-    }
-}
-
-impl<'de> OldForm<'de> for Option<Duration> {
-    fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Linux's target is a number of microseconds.
-        let micros = |number: u64| number.checked_mul(1_000).map(|nanos| Duration::new(Nanos(nanos)));
-        let expected = "text with a unit, such as \"2ms\", or a number of microseconds";
-        deserializer.deserialize_any(NumberOrText(micros, |text| text.parse().ok(), expected)).map(Some)
-    }
-}
-
-impl<'de> OldForm<'de> for Option<ByteRate> {
-    fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let size_or_rate = |text: &str| text.parse().or_else(|_| text.parse().map(|Size(bytes)| ByteRate(bytes))).ok();
-        let visitor = NumberOrText(|_| None, size_or_rate, "text with a unit, such as \"10MiB/s\"");
-        deserializer.deserialize_any(visitor).map(Some)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::KeySet as _;
-
-    #[test]
-    fn old_names_are_read_new_ones_written() {
-        let old = "reservation_per_second = 5\nlimit_per_second = 7\nlimit_bytes_per_second = \"10MiB\"\nburst_bytes = \"1MiB\"\n";
-        let new = "reservation = \"5/s\"\nlimit = \"7/s\"\nlimit_bytes = \"10MiB/s\"\nburst_bytes = \"1MiB\"\n";
-        let keys: ShareKeys = toml::from_str(old).unwrap();
-        assert_eq!(keys, toml::from_str(new).unwrap());
-        assert_eq!(toml::to_string(&keys).unwrap(), new);
-        assert_eq!(keys.given(), ["reservation", "limit", "limit_bytes", "burst_bytes"]);
-        assert_eq!(keys.share(100).limit_bytes_per_second, 10 << 20);
-        for target in ["latency = \"2ms\"", "target = \"2ms\"", "target = 2000"] {
-            assert_eq!(
-                toml::from_str::<ShareKeys>(target).unwrap().share(1).latency,
-                Nanos::from_millis(2),
-                "{target}"
-            );
-        }
-        for wrong in ["limit = 7", "limit_bytes_per_second = 10", "limit_bytes = \"10MiB\"", "limit_per_second = -1"] {
-            let error = toml::from_str::<ShareKeys>(wrong).unwrap_err().to_string();
-            assert!(error.contains("with a unit"), "{error}");
-        }
-        let twice = toml::from_str::<ShareKeys>("limit = \"1/s\"\nlimit_per_second = 1").unwrap_err().to_string();
-        assert!(twice.contains("duplicate field `limit`"), "{twice}");
-    }
 
     #[test]
     fn every_share_key_has_a_number() {

@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::spec::Experiment;
-use ioweir_config::{Complaint, KeySet as _, ShareKeys, from_table, to_table};
+use ioweir_config::{Complaint, from_table, to_table};
 
 /// Points of a sweep.
 const POINTS_MAX: usize = 10_000;
@@ -87,10 +87,6 @@ pub fn assign(table: &mut Table, key: &str, value: &Value) -> Result<(), Complai
             }
             _ => return Err(missing(part)),
         };
-    }
-    // The key may stand in the table under its other name.
-    if let Some(key) = ShareKeys::keys().iter().find(|key| key.is_named(last)) {
-        place.remove(key.name);
     }
     place.insert((*last).to_owned(), value.clone());
     Ok(())

@@ -227,7 +227,7 @@ fn smaller_of_two_limits_holds_at_any_size() {
     let mib = f64::from(1 << 20);
     // 100 requests a second, or 8 MiB, of which 4K reaches the first and 1M the second.
     for (size, goal) in [("4KiB", 100.0 * 4096.0), ("64KiB", 100.0 * 65536.0), ("1MiB", 8.0 * mib)] {
-        let limits = "limit = \"100/s\"\nlimit_bytes_per_second = \"8MiB\"\n";
+        let limits = "limit = \"100/s\"\nlimit_bytes = \"8MiB/s\"\n";
         let class = format!("[[class]]\nname = \"a\"\nbacklog = 8\nsize = \"{size}\"\n{limits}");
         let got = bandwidths(&class);
         assert!((got[0] / goal - 1.0).abs() < 0.01, "{size}: {got:?} of {goal}");
@@ -243,9 +243,9 @@ fn smaller_of_two_limits_holds_at_any_size() {
 #[test]
 fn phase_changes_byte_limits_repeatedly() {
     let mib = f64::from(1 << 20);
-    let phase =
-        |at: u32, limit: &str| format!("[[class.phase]]\nat = \"{at}s\"\nlimit_bytes_per_second = \"{limit}\"\n");
-    let class = "[[class]]\nname = \"a\"\nbacklog = 8\nsize = \"64KiB\"\nlimit_bytes_per_second = \"1MiB\"\nburst_bytes = \"256KiB\"\n";
+    let phase = |at: u32, limit: &str| format!("[[class.phase]]\nat = \"{at}s\"\nlimit_bytes = \"{limit}/s\"\n");
+    let class =
+        "[[class]]\nname = \"a\"\nbacklog = 8\nsize = \"64KiB\"\nlimit_bytes = \"1MiB/s\"\nburst_bytes = \"256KiB\"\n";
     let got = bandwidths(&(class.to_owned() + &phase(6, "32MiB") + &phase(11, "2MiB") + &phase(16, "16MiB")));
     let goal = mib * (1.0 + 32.0 + 2.0 + 16.0) * 5.0 / 20.0;
     assert!((got[0] / goal - 1.0).abs() < 0.01, "{got:?} of {goal}");
@@ -366,11 +366,11 @@ fn key_table_and_keys_agree() {
     // A file with every key; what serde knows and the table does not, or the other way round, shows here.
     let text = busy("mclock")
         .replacen("duration", "title = \"t\"\nseen = { source = \"trace\", name = \"a\", judged = \"second_half\", verdict = \"inside\", range = { depth_max = 8 } }\ngoal = \"mean\"\nof = \"open\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\nfold = true\nby_stream = true\ncapacity = \"1M/s\"\nduration", 1)
-        .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlatency = \"1s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
-        .replace("name = \"closed\"", "name = \"closed\"\npause = \"1ms\"\npriority = \"idle\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
+        .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlatency = \"1s\"\nlimit_bytes = \"1GB/s\"\nburst_bytes = \"1MiB\"")
+        .replace("name = \"closed\"", "name = \"closed\"\npause = \"1ms\"\npriority = \"idle\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes = \"1GB/s\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
         .replace(
             "at = \"1500ms\"",
-            "at = \"1500ms\"\npriority = \"realtime:0\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
+            "at = \"1500ms\"\npriority = \"realtime:0\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes = \"1GB/s\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
         )
         .replace("limit_bytes_per", "rbps = \"1GB/s\"\nwbps = \"1GB/s\"\nriops = \"1M/s\"\nwiops = \"1M/s\"\nlimit_bytes_per")
         .replace("[\"mclock\"]", "[\"mclock\", \"io-max\"]")

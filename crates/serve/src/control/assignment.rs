@@ -24,8 +24,6 @@ struct Assignment<'a> {
     /// The number of the assignment's table among those of the same kind; zero for the server's own.
     number: usize,
     key: Key,
-    /// The name of the key as given, which decides how the value is read.
-    name: &'a str,
     value: &'a str,
 }
 
@@ -51,9 +49,8 @@ pub fn assign(spec: &Spec, assignments: &[String]) -> Result<Spec, String> {
 /// An error of the changed spec, with the assignments that caused it: those of its key, or else those of its table.
 fn blame(parsed: &[Assignment<'_>], complaint: Complaint) -> String {
     let place = complaint.key().unwrap_or_default();
-    let key = place.split('|').next().unwrap_or_default();
-    let table = key.rsplit_once('.').map_or("", |(table, _)| table);
-    let of_key = parsed.iter().filter(|assignment| assignment.path() == key);
+    let table = place.rsplit_once('.').map_or("", |(table, _)| table);
+    let of_key = parsed.iter().filter(|assignment| assignment.path() == place);
     let of_table = parsed.iter().filter(|assignment| assignment.path().starts_with(&format!("{table}.")));
     let meant: [Vec<_>; 3] = [of_key.collect(), of_table.collect(), parsed.iter().collect()];
     let meant = meant.iter().find(|meant| !meant.is_empty()).map_or(&[][..], Vec::as_slice);
@@ -101,12 +98,12 @@ impl<'a> Assignment<'a> {
     fn of_key(text: &'a str, table: &'static str, number: usize, rest: &'a str) -> Result<Self, String> {
         let (name, value) = rest.split_once('=').ok_or_else(|| not_an_assignment(text))?;
         let keys = keys_of(table);
-        let Some(key) = keys.iter().find(|key| key.is_named(name)).copied() else {
+        let Some(key) = keys.iter().find(|key| key.name == name).copied() else {
             let names: Vec<_> = keys.iter().map(|key| key.name).collect();
             let error = unknown("key", name, &names, "other keys do not change while the server runs");
             return Err(format!("{}: {error}", shown(text)));
         };
-        Ok(Self { text, table, number, key, name, value })
+        Ok(Self { text, table, number, key, value })
     }
 
     /// The path of the key in the spec, as errors have it.
@@ -146,7 +143,7 @@ impl<'a> Assignment<'a> {
         table.remove(self.key.name);
         if self.value != "none" {
             let value = self.value.parse().map_or_else(|_| Value::String(self.value.into()), Value::Integer);
-            table.insert(self.name.into(), value);
+            table.insert(self.key.name.into(), value);
         }
         *keys = from_table(&table).map_err(|error| wrong(&error))?;
         Ok(())

@@ -1,6 +1,6 @@
 //! Checks of a spec as a whole: addresses, names by which tables refer to each other, and shares that schedulers can grant.
 
-use ioweir_config::{Complaint, IoPriority, KeySet as _, ShareKeys, Size, format_bytes, key_path, shown, unknown};
+use ioweir_config::{Complaint, IoPriority, KeySet as _, ShareKeys, Size, format_bytes, shown, unknown};
 use ioweir_core::policy::{Limits, POLICIES, Policy, PolicyRow, Reads};
 use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
@@ -480,7 +480,7 @@ impl Shares {
     ) -> Result<(), Complaint> {
         let given = keys.given();
         let first = given.first().filter(|key| **key != "group").map_or("name", |key| *key);
-        let path = |key: &str| key_path::<ShareKeys>(at, key);
+        let path = |key: &str| format!("{at}.{key}");
         let Some(control) = self.schedulers.get_mut(number).and_then(Policy::tenants_mut) else {
             let (key, place) = match holder {
                 Holder::Group(_) => ("group", "name"),

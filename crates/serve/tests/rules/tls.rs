@@ -264,7 +264,7 @@ fn reloads_take_renewed_certificates_and_refuse_bad_ones() {
 #[test]
 fn a_certificate_makes_its_client_a_tenant() {
     let tail = "[[tenant]]\nname = \"gold\"\nexport = \"export\"\ncertificate = \"gold\"\nweight = 300\n\
-                [[tenant]]\nname = \"slow\"\nexport = \"export\"\ncertificate = \"slow.example\"\nlimit_per_second = 1\n";
+                [[tenant]]\nname = \"slow\"\nexport = \"export\"\ncertificate = \"slow.example\"\nlimit = \"1/s\"\n";
     let text = MEMORY.replace("[[export]]", "scheduler = \"mclock\"\n[[export]]");
     let served = serve_text("control = \"unix:FOLDER/c\"", "clients = \"FOLDER/ca.pem\"", &format!("{text}{tail}"));
     let signed = |common: &str, names: &[&str]| {

@@ -509,13 +509,13 @@ fn changes_are_made_at_once_and_atomically() {
         ),
         (&["export.silver.weight=7", "export.silver.latency=10"], "export.silver.latency=10: "),
         (
-            &["export.silver.weight=7", "export.export.limit_per_second=5", "export.export.reservation_per_second=6"],
-            "export.export.limit_per_second=5 export.export.reservation_per_second=6: the limit, 5/s, is below",
+            &["export.silver.weight=7", "export.export.limit=5/s", "export.export.reservation=6/s"],
+            "export.export.limit=5/s export.export.reservation=6/s: the limit, 5/s, is below",
         ),
         (
             // Only the scheduler knows that this reservation is infeasible: requests have cost time, and this many do not fit into a
             // second.
-            &["export.silver.weight=7", "export.export.reservation_per_second=1000000000"],
+            &["export.silver.weight=7", "export.export.reservation=1000000000/s"],
             "export.export: device disk: 1000000000/s cannot be reserved",
         ),
     ] {
@@ -525,7 +525,7 @@ fn changes_are_made_at_once_and_atomically() {
     }
     assert_eq!(served.state()["changes"].as_array().unwrap().len(), 3);
     served
-        .set(&["export.export.limit_bytes_per_second=8MiB", "tenant.tenant.latency=none", "server.connections_max=3"])
+        .set(&["export.export.limit_bytes=8MiB/s", "tenant.tenant.latency=none", "server.connections_max=3"])
         .unwrap();
     let state = served.state();
     assert_eq!(class(&state, "export")["share"]["limit_bytes_per_second"], 8 << 20);
@@ -564,12 +564,12 @@ fn one_change_moves_a_reservation_between_classes() {
         read(&mut client, 4096);
     }
     let mut most = 1_u64 << 32;
-    while served.set(&[&format!("export.export.reservation_per_second={most}")]).is_err() {
+    while served.set(&[&format!("export.export.reservation={most}/s")]).is_err() {
         most /= 2;
         assert!(most > 0);
     }
-    let (all, none) = (format!("={most}"), "=0");
-    let keys = ["export.export.reservation_per_second", "tenant.tenant.reservation_per_second"];
+    let (all, none) = (format!("={most}/s"), "=0/s");
+    let keys = ["export.export.reservation", "tenant.tenant.reservation"];
     let error = served.set(&[&(keys[1].to_string() + &all)]).unwrap_err();
     assert!(error.contains("cannot be reserved"), "{error}");
     served.set(&[&(keys[1].to_string() + &all), &(keys[0].to_string() + none)]).unwrap();
