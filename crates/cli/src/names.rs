@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue};
 use ioweir_config::{shown, unknown};
-use ioweir_lab::document::quoted;
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;
@@ -15,7 +14,7 @@ use crate::kinds;
 const CHECKS: [&str; 5] = ["check", "lint", "validate", "verify", "test"];
 
 /// Other verbs that are tried, each with a hint.
-const VERBS: [(&str, &str); 22] = [
+const VERBS: [(&str, &str); 25] = [
     ("analyse", "`ioweir trace info TRACE` summarises a trace"),
     ("analyze", "`ioweir trace info TRACE` summarises a trace"),
     ("bench", "`ioweir compare TRACE` compares schedulers"),
@@ -38,6 +37,9 @@ const VERBS: [(&str, &str); 22] = [
     ("capture", "`ioweir record DEVICE` records a device, `ioweir serve SPEC.toml --capture FILE` what a server gets"),
     ("tune", "`ioweir advise TRACE --device DEVICE` searches what to set"),
     ("version", "`ioweir --version` prints it"),
+    ("explain", "`ioweir simulate SPEC.toml --explain all` says what requests waited for"),
+    ("scorecard", "`ioweir advise scorecard DEVICE` does it"),
+    ("qos", "`ioweir advise qos DEVICE --p99 TIME` does it"),
 ];
 
 /// Flags that have another name, each with its present names, of which a verb has at most one.
@@ -66,9 +68,7 @@ pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Failu
         if arguments.get(1)?.to_str()? != verb {
             return None;
         }
-        let hint = if let Some(command) = moved(verb, arguments) {
-            format!("it is `{command}` now")
-        } else if CHECKS.contains(&verb.as_str()) {
+        let hint = if CHECKS.contains(&verb.as_str()) {
             let file = arguments.iter().skip(2).filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
             checking(file.unwrap_or("FILE"))
         } else {
@@ -92,45 +92,6 @@ pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Failu
     let name = names.iter().find(has)?;
     let hint = format!("it is {name} here; `{verb} --help` lists the flags");
     Some(Failure::input(format!("`{verb}` has no flag {flag}"), "", &hint))
-}
-
-/// The command of today for a verb that has become a flag or a verb below another, with the arguments that were typed.
-fn moved(verb: &str, arguments: &[OsString]) -> Option<String> {
-    let words: Vec<&str> = arguments.iter().skip(2).filter_map(|word| word.to_str()).collect();
-    let command = |first: &str, words: &[&str]| {
-        let words: Vec<String> = words.iter().map(|word| format!(" {}", quoted(&shown(word)))).collect();
-        format!("ioweir {first}{}", words.concat())
-    };
-    let value = |flag: &str| {
-        let after = words.iter().position(|word| *word == flag).and_then(|place| words.get(place + 1)).copied();
-        after.or_else(|| words.iter().find_map(|word| word.strip_prefix(flag)?.strip_prefix('=')))
-    };
-    match verb {
-        "qos" | "scorecard" => Some(command(&format!("advise {verb}"), &words)),
-        "explain" => {
-            let is_value = |word: &str| [value("--slowest"), value("--request")].contains(&Some(word));
-            let is_flag = |word: &str| word.starts_with("--slowest") || word.starts_with("--request");
-            let mut kept: Vec<&str> = words.iter().copied().filter(|word| !is_flag(word) && !is_value(word)).collect();
-            kept.extend(["--explain", value("--request").or_else(|| value("--slowest")).unwrap_or("all")]);
-            Some(command("simulate", &kept))
-        }
-        "validate" => {
-            let device = value("--device");
-            let is_name = |word: &&&str| !word.starts_with('-') && Some(**word) != device;
-            let (name, others) = (words.iter().find(is_name), words.iter().filter(is_name).count());
-            match (device, name) {
-                (Some(device), Some(trace)) if others == 1 => {
-                    Some(command("calibrate", &[device, "--validate", trace]))
-                }
-                (Some(device), _) => Some(command("calibrate", &[device, "--validate", "TRACE"])),
-                (None, Some(folder)) if std::path::Path::new(folder).is_dir() => {
-                    Some(command("calibrate", &["--validate", folder]))
-                }
-                (None, _) => None,
-            }
-        }
-        _ => None,
-    }
 }
 
 /// The failure that says what arguments without which a verb cannot run are, with an example.

@@ -6,9 +6,7 @@ use std::str::FromStr;
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
-use ioweir_core::policy::{
-    LinuxFile, PAIR, POLICIES, PairRow, Parameter, PolicyRow, RETIRED, SettingError, Settings, Unit,
-};
+use ioweir_core::policy::{LinuxFile, PAIR, POLICIES, PairRow, Parameter, PolicyRow, SettingError, Settings, Unit};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -42,8 +40,6 @@ pub trait Choosable: Sized + 'static {
     const WHAT: &'static str;
     /// The topic of `ioweir doc` that lists the rows.
     const TOPIC: &'static str;
-    /// Names that are no more, each with the one that takes its place.
-    const RETIRED: &'static [(&'static str, &'static str)] = &[];
 
     /// Finds a row by its name, as people write it.
     #[must_use]
@@ -67,15 +63,13 @@ pub trait Choosable: Sized + 'static {
 }
 
 macro_rules! choosable {
-    ($row:ty, $rows:expr, $what:literal, $topic:literal $(, $find:expr, $retired:expr)?) => {
+    ($row:ty, $rows:expr, $what:literal, $topic:literal $(, $find:expr)?) => {
         impl Choosable for $row {
             const ROWS: &'static [Self] = $rows;
             const WHAT: &'static str = $what;
             const TOPIC: &'static str = $topic;
 
-            $(const RETIRED: &'static [(&'static str, &'static str)] = $retired;
-
-            fn find(name: &str) -> Option<&'static Self> {
+            $(fn find(name: &str) -> Option<&'static Self> {
                 $find(name)
             })?
 
@@ -98,7 +92,7 @@ macro_rules! choosable {
     };
 }
 
-choosable!(PolicyRow, POLICIES, "scheduler", "policy", crate::external::find, RETIRED);
+choosable!(PolicyRow, POLICIES, "scheduler", "policy", crate::external::find);
 choosable!(PairRow, std::slice::from_ref(&PAIR), "pair", "policy");
 choosable!(ScheduleRow, SCHEDULES, "schedule", "cores");
 
@@ -316,13 +310,6 @@ fn refused<R: Choosable>(row: &R, parameter: &Parameter, value: u64, error: Sett
 
 fn unknown_row<R: Choosable>(name: &str) -> ChoiceError {
     let names: Vec<_> = R::ROWS.iter().map(R::name).collect();
-    if let Some((old, new)) = R::RETIRED.iter().find(|(old, _)| *old == name) {
-        return ChoiceError {
-            problem: format!("{} `{old}` is no more", R::WHAT),
-            expected: format!("`{new}`, which takes its place and has parameters of its own, if any"),
-            hint: format!("`ioweir doc {} {new}` says how it works", R::TOPIC),
-        };
-    }
     unknown(R::WHAT, name, &names, &format!("`ioweir doc {}` says what each of them does", R::TOPIC))
 }
 
@@ -371,16 +358,6 @@ pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 mod tests {
     use super::*;
     use crate::SchedulerChoice;
-
-    #[test]
-    fn retired_name_names_its_successor() {
-        let error = "bid-adaptive:bulk=4".parse::<SchedulerChoice>().expect_err("it is retired");
-        assert_eq!(error.problem, "scheduler `bid-adaptive` is no more");
-        assert!(error.expected.starts_with("`clook`"), "{error}");
-        for (old, new) in RETIRED {
-            assert!(PolicyRow::find(old).is_none() && PolicyRow::find(new).is_some(), "{old} and {new}");
-        }
-    }
 
     #[test]
     fn names_are_known_as_people_write_them() {

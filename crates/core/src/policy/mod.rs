@@ -300,9 +300,6 @@ impl PolicyRow {
     }
 }
 
-/// Names of policies that are no more, each with the one that takes its place.
-pub const RETIRED: &[(&str, &str)] = &[("bid-adaptive", "clook")];
-
 /// Finds a row by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static PolicyRow> {

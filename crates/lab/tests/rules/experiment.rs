@@ -372,7 +372,7 @@ fn key_table_and_keys_agree() {
             "at = \"1500ms\"",
             "at = \"1500ms\"\npriority = \"realtime:0\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes = \"1GB/s\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
         )
-        .replace("limit_bytes_per", "rbps = \"1GB/s\"\nwbps = \"1GB/s\"\nriops = \"1M/s\"\nwiops = \"1M/s\"\nlimit_bytes_per")
+        .replace("limit_bytes = \"1GB", "rbps = \"1GB/s\"\nwbps = \"1GB/s\"\nriops = \"1M/s\"\nwiops = \"1M/s\"\nlimit_bytes = \"1GB")
         .replace("[\"mclock\"]", "[\"mclock\", \"io-max\"]")
         + "[[expect]]\nclass = \"open\"\nratio_to = \"closed\"\nscheduler = \"mclock\"\nmetric = \"iops\"\nat_least = 0\nat_most = 1\n[sweep]\ndepth \
            = [1]\n";

@@ -9,7 +9,7 @@ use toml::Table;
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use super::check::within;
 use super::joined::{self, PartKeys};
-use super::read::{HINTS, INSTEAD_OF_A_MIRROR};
+use super::read::HINTS;
 use super::snapshots::{self, Snapshots};
 use super::tiers::{Cache, TierKeys, Tiers};
 use super::upstream::{self, Upstream, UpstreamTls};
@@ -275,7 +275,6 @@ pub(super) fn find_row(name: &str, at: &str) -> Result<&'static BackendRow, Comp
         // `file:disk.img` is the way of other servers.
         let hint = match name.split_once(':').and_then(|(kind, _)| BackendRow::find(kind)) {
             Some(row) => format!("backend = \"{}\", with keys of its own beside it: {}", row.name, row.keys.join(", ")),
-            None if name == "mirror" => INSTEAD_OF_A_MIRROR.into(),
             None => error.hint,
         };
         Complaint::of_value(format!("{at}.backend"), error.problem).expected(error.expected).hint(hint)

@@ -35,20 +35,8 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Spec, SpecError> {
     Ok(Spec { file: file.into(), ..spec })
 }
 
-/// Hint for a spec with keys of mirrors: software that keeps several copies of a device, in the place of the backend `mirror` of earlier versions.
-pub(super) const INSTEAD_OF_A_MIRROR: &str = "mirror the disks by md, dm-raid or ZFS, serve what that makes as backend \"file\", and let \
-                                              `ioweir govern` drive its resync and scrub";
-/// Hint for a spec with bitmaps: software that marks changes for incremental backups, in the place of [device.bitmaps] of earlier versions.
-const INSTEAD_OF_BITMAPS: &str = "let clients connect to qemu-storage-daemon, which connects to this server and keeps dirty bitmaps \
-                                  (block-dirty-bitmap-add)";
-
 /// Hints for errors of the TOML reader; of several that fit, the first is shown.
 pub(super) const HINTS: &[(&str, &str)] = &[
-    ("unknown field `leg`", INSTEAD_OF_A_MIRROR),
-    ("unknown field `region`", INSTEAD_OF_A_MIRROR),
-    ("unknown field `force_generation`", INSTEAD_OF_A_MIRROR),
-    ("unknown variant `resync`", INSTEAD_OF_A_MIRROR),
-    ("unknown field `bitmaps`", INSTEAD_OF_BITMAPS),
     ("unknown field", "`ioweir doc serve` lists the keys"),
     ("missing field", "`ioweir doc serve` lists the keys"),
     ("with a unit", "sizes, times and rates are text with a unit: \"64KiB\", \"10ms\", \"500/s\", \"10MiB/s\""),
