@@ -72,12 +72,6 @@ impl Bursts {
         Some(Self { rates, shares: counts.map(|count| count / total), stay_seconds, moves })
     }
 
-    /// The reserve: the ratio of a burst to the level of the series.
-    #[must_use]
-    pub fn burst_factor(&self) -> f64 {
-        self.rates.into_iter().fold(1.0, f64::max)
-    }
-
     /// The rate divided by the level, `steps` bins after a bin in `state`.
     fn expected(&self, state: usize, steps: usize) -> f64 {
         let mut at = [0.0; STATES];

@@ -8,7 +8,7 @@
 //!
 //! **Feasibility.** Putting all cores on the debt that frees the most space per unit of work frees the most space possible by
 //! every moment: if this does not hold the floor, nothing does. Deadline work is postponed as far as the remaining cores allow
-//! (`State::require`), which leaves the most cores for freeing space at every earlier moment. So [`Schedule::all_out`] holds
+//! (`State::require`), which leaves the most cores for freeing space at every earlier moment. So a plan of all cores holds
 //! floor and deadlines if any schedule does, except where debts free different amounts of space for their work and the densest
 //! of them becomes payable late: there a deadline may be given up that a cleverer order would have kept.
 //!

@@ -53,13 +53,6 @@ impl Schedule {
         }
     }
 
-    /// A schedule with as much background work as possible: if it does not suffice, no schedule does.
-    #[must_use]
-    pub fn all_out(system: &System, bins: usize) -> Self {
-        let (reserve_cores, pressing) = (vec![system.cores; bins], vec![true; bins]);
-        Self { reserve_cores, pressing, ..Self::idle_only(system, bins) }
-    }
-
     pub(super) fn limit_of(&self, bin: usize) -> Limit {
         Limit { cores: self.limit_cores[bin], work: self.limit_work[bin], roomless: self.limit_roomless[bin] }
     }

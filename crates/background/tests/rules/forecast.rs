@@ -318,7 +318,7 @@ fn bursts_are_three_states_and_a_reserve() {
         .collect();
     let bursts = Bursts::of(&values, 60, 10_000).unwrap();
     let level = 0.6 * 10.0 + 0.3 * 40.0 + 0.1 * 160.0;
-    assert!((bursts.burst_factor() - 160.0 / level).abs() < 0.2, "{}", bursts.burst_factor());
+    assert!((bursts.rates[2] - 160.0 / level).abs() < 0.2, "{:?}", bursts.rates);
     assert!((bursts.shares[2] - 0.1).abs() < 0.01);
     assert!((bursts.stay_seconds[2] - 600.0).abs() < 60.0, "{:?}", bursts.stay_seconds);
     assert_eq!(Bursts::of(&[None, Some(0.0)], 60, 10), None);

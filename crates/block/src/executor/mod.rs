@@ -90,18 +90,11 @@ impl<C: Clock> Executor<C> {
 
     /// Accepts nothing more, waits until all items are done, and ends the threads.
     ///
-    /// It does not return while an item waits for a signal; [`Executor::abort`] does.
+    /// It does not return while an item waits for a signal; dropping the executor ends it.
     pub fn shutdown(mut self) -> Counted {
         self.pool.close();
         self.join();
         self.pool.counted()
-    }
-
-    /// Ends each thread after the item that it runs; returns the items that are not done.
-    pub fn abort(mut self) -> Vec<Box<dyn Item>> {
-        let left = self.pool.stop();
-        self.join();
-        left.into_iter().chain(self.pool.stop()).collect()
     }
 
     fn join(&mut self) {
@@ -115,7 +108,7 @@ impl<C: Clock> Executor<C> {
 }
 
 impl<C: Clock> Drop for Executor<C> {
-    /// Ends the workers as [`Executor::abort`] does; items that are not done are dropped.
+    /// Ends each worker after the item that it runs; items that are not done are dropped.
     fn drop(&mut self) {
         drop(self.pool.stop());
         self.join();

@@ -11,23 +11,6 @@ pub const fn overwrite_debt(written_blocks: u64, unique_per_mille: u32) -> u64 {
     written_blocks - (written_blocks as u128 * unique as u128 / 1000) as u64
 }
 
-/// Blocks to free for an unmap: Len/BSize x (1 + DMD), rounded up. DMD is the amount of metadata for the data, in
-/// thousandths.
-#[must_use]
-pub const fn unmap_debt(length_bytes: u64, block_bytes: u32, metadata_per_mille: u32) -> u64 {
-    let block = if block_bytes == 0 { 1 } else { block_bytes as u128 };
-    let scaled = length_bytes as u128 * (1000 + metadata_per_mille as u128);
-    let blocks = scaled.div_ceil(1000 * block);
-    if blocks > u64::MAX as u128 { u64::MAX } else { blocks as u64 }
-}
-
-/// Blocks held by the snapshots of `volumes` equal volumes, when `written_blocks` are written to each of them while a
-/// snapshot is kept.
-#[must_use]
-pub const fn snapshot_delete_debt(written_blocks: u64, volumes: u32) -> u64 {
-    written_blocks.saturating_mul(volumes as u64)
-}
-
 /// The time that `cores` need for `work` thousandths of an operation (c x debt), rounded up. One core takes `operation` for
 /// one operation.
 #[must_use]
@@ -188,7 +171,7 @@ mod tests {
     fn ten_volumes_with_snapshots_owe_ten_times_more() {
         // Six bins of ten minutes.
         let writes = [120_u64, 80, 0, 400, 37, 363];
-        let debt: u64 = writes.iter().map(|blocks| snapshot_delete_debt(*blocks, 10)).sum();
+        let debt = writes.iter().sum::<u64>() * 10;
         assert_eq!(debt, 10 * 1000);
         // c = 1/20 s a block on one core; four cores are four times as fast.
         let operation = Nanos::from_millis(50);
@@ -206,17 +189,6 @@ mod tests {
         assert_eq!(overwrite_debt(1000, 1000), 0);
         assert_eq!(overwrite_debt(1000, 5000), 0);
         assert_eq!(overwrite_debt(u64::MAX, 0), u64::MAX);
-    }
-
-    #[test]
-    fn unmaps_owe_their_blocks_and_the_metadata() {
-        // 1 MiB are 256 blocks; 2 % are 5.12 more, rounded up.
-        assert_eq!(unmap_debt(1 << 20, 4096, 20), 262);
-        assert_eq!(unmap_debt(1 << 20, 4096, 50), 269);
-        assert_eq!(unmap_debt(0, 4096, 50), 0);
-        assert_eq!(unmap_debt(1, 4096, 0), 1);
-        assert_eq!(unmap_debt(u64::MAX, 1, 1000), u64::MAX);
-        assert_eq!(unmap_debt(5, 0, 0), 5);
     }
 
     #[test]

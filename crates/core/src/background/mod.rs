@@ -27,7 +27,7 @@ mod turns;
 mod watermark;
 
 pub use contract::{Bucket, Directive, Hold, Resource, Settings, Step};
-pub use debt::{Batch, DebtQueue, overwrite_debt, snapshot_delete_debt, time_to_clear, unmap_debt};
+pub use debt::{Batch, DebtQueue, overwrite_debt, time_to_clear};
 pub use executor::Executor;
 pub use pool::{Pool, PoolState};
 pub use service::{SERVICES, SERVICES_COUNT, Service, ServiceRow, ServiceSettings, Source};

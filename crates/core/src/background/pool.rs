@@ -87,7 +87,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{overwrite_debt, snapshot_delete_debt};
+    use super::super::overwrite_debt;
     use super::*;
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         pool.take(new);
         pool.take(overwrite_debt(200, 250));
         assert_eq!((pool.used_blocks, pool.free_blocks(), pool.state()), (600, 400, PoolState::Roomy));
-        pool.take(snapshot_delete_debt(31, 10));
+        pool.take(310);
         assert_eq!((pool.free_blocks(), pool.state()), (90, PoolState::Alarm));
         pool.take(50);
         assert_eq!((pool.free_blocks(), pool.below_floor_blocks(), pool.state()), (40, 10, PoolState::BelowFloor));

@@ -31,19 +31,6 @@ pub enum Dispatch {
     ShortHigh,
 }
 
-/// Every rule with its name: those of the paper's Table 4 and section 4.1, and our own.
-pub const DISPATCHES: [(&str, Dispatch); 9] = [
-    ("baseline", Dispatch::Baseline),
-    ("rs-to-hq", Dispatch::RestartedHigh),
-    ("all-to-hq", Dispatch::AllHigh),
-    ("all-to-lq", Dispatch::AllLow),
-    ("w-to-hq", Dispatch::WritesHigh),
-    ("w-rs-to-hq", Dispatch::WritesRestartedHigh),
-    ("np-to-hq", Dispatch::NotPreemptedHigh),
-    ("sord", Dispatch::SizeOriented),
-    ("short-to-hq", Dispatch::ShortHigh),
-];
-
 /// How often a request has returned, and why.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Returns {

@@ -58,7 +58,7 @@ mod selector;
 mod slice;
 mod work;
 
-pub use dispatch::{DISPATCHES, Dispatch};
+pub use dispatch::Dispatch;
 pub use queues::{Counts, Queue};
 pub use schedule::{Order, SCHEDULES, Schedule, ScheduleRow, Sharing, find};
 pub use scheduler::{Cores, CoresError, CoresLimits};

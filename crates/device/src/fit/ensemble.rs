@@ -10,8 +10,6 @@ use super::table::Row;
 use super::{Amount, Fit};
 use crate::statistics::student_90;
 
-/// The chance that an interval contains the value, in percent.
-pub const COVERED_PERCENT: u32 = 90;
 /// How much a cost may rise for a value to lie in the profile of a parameter.
 const PROFILE_RISE: f64 = 0.05;
 /// Halvings of a step towards the end of a profile.

@@ -24,7 +24,7 @@ use super::quantity::Skew;
 use super::random::natural_logarithm;
 use super::validate::{Load, Measured, Validation, mean, replay, sorted_demerit};
 
-pub use ensemble::{COVERED_PERCENT, Ensemble};
+pub use ensemble::Ensemble;
 pub use evolve::{Effort, Point, evolve};
 pub use start::start;
 use table::{Row, Unit, Values};
