@@ -58,7 +58,7 @@ proptest! {
         let inner = Faulty::new(Media::new(BLOCKS * BLOCK), faults(seed, errors));
         let late = Late::open(Box::new(inner), Journal::in_memory().unwrap(), DataFiles::default()).unwrap().with_ranges_max(ranges_max);
         let device = device(&keys(if short { "4KiB" } else { "64KiB" }));
-        let mut run = Run::new(Bench::with_services(device, Box::new(late), trimming("run")));
+        let mut run = Run::with_late_discards(Bench::with_services(device, Box::new(late), trimming("run")));
         run.play(&moves);
         run.settle();
         // At the end all discards are carried out, unless a flush has failed, and every block can be read.
@@ -68,9 +68,9 @@ proptest! {
         });
         run.ask(0, READ, 0, 0, BLOCKS);
         run.settle();
-        prop_assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
+        prop_assert!(run.asked.values().all(|asked| asked.is_answered), "everything is answered");
         prop_assert_eq!(run.bench.engine.buffered_bytes(), 0);
-        check_with_late_discards(&run);
+        run.end().check();
     }
 }
 
@@ -90,19 +90,16 @@ proptest! {
     ) {
         let length = if short { "4KiB" } else { "64KiB" };
         let grid = Grid::new(&[BLOCKS * BLOCK, 4 << 20], seed);
-        let mut run = Run::new(open_on(&grid, length, seed, if pays { "run" } else { "rest" }));
+        let mut run = Run::with_late_discards(open_on(&grid, length, seed, if pays { "run" } else { "rest" }));
         grid.cut_after(at);
         run.play(&moves);
         run.settle();
-        let Run { bench, asked, .. } = run;
-        drop(bench);
+        let past = run.end();
         grid.cut();
         grid.restore();
         let mut bench = open_on(&grid, length, seed, "run");
         bench.turn_until(20_000, |bench| bench.services()[0].owed_bytes == 0);
-        for (block, found) in (0..).zip(read_all(&mut bench)) {
-            check_durable_with_late_discards(&asked, block, found);
-        }
+        past.check_after_power_loss(read_all(&mut bench));
     }
 }
 

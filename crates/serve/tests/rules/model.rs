@@ -12,16 +12,6 @@ use ioweir_serve::buffer::Pool;
 use ioweir_serve::spec::Faults;
 use proptest::prelude::*;
 
-#[test]
-fn the_model_separates_possible_from_impossible_histories() {
-    let event = |from, until, value, writes| Event { from, until: Some(until), value, writes };
-    assert!(is_linearisable(&[event(1, 4, 7, true), event(2, 3, 0, false), event(5, 6, 7, false)]));
-    assert!(!is_linearisable(&[event(1, 2, 7, true), event(3, 4, 0, false)]));
-    // Two reads, one after the other, that see a write appear and vanish.
-    assert!(!is_linearisable(&[event(1, 9, 7, true), event(2, 3, 7, false), event(4, 5, 0, false)]));
-    assert!(is_linearisable(&[Event { from: 1, until: None, value: 7, writes: true }, event(2, 3, 0, false)]));
-}
-
 const POLICIES: [&str; 5] = ["noop", "deadline", "cfq", "bid-hdd", "bfq"];
 
 fn run_on(backend: &str, policy: &str, merge: bool, moves: &[Move]) {
@@ -34,9 +24,9 @@ fn run_on(backend: &str, policy: &str, merge: bool, moves: &[Move]) {
     // At the end every block can be read.
     run.ask(0, READ, 0, 0, BLOCKS);
     run.settle();
-    assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
+    assert!(run.asked.values().all(|asked| asked.is_answered), "everything is answered");
     assert_eq!(run.bench.engine.buffered_bytes(), 0);
-    check(&run);
+    run.end().check();
 }
 
 proptest! {
@@ -60,7 +50,7 @@ proptest! {
         let mut run = Run::new(Bench::new(&keys));
         run.play(&moves);
         run.settle();
-        check(&run);
+        run.end().check();
     }
 }
 
@@ -93,8 +83,8 @@ proptest! {
         run.settle();
         run.ask(0, READ, 0, 0, BLOCKS);
         run.settle();
-        assert!(run.asked.values().all(|asked| asked.until.is_some() && !asked.failed), "everything is answered");
-        check(&run);
+        assert!(run.asked.values().all(|asked| asked.is_answered && !asked.failed), "everything is answered");
+        run.end().check();
     }
 
     #[test]
@@ -107,8 +97,8 @@ proptest! {
         let mut run = Run::new(Bench::new(&keys));
         run.play(&moves);
         run.settle();
-        check(&run);
         prop_assert_eq!(run.bench.engine.checksums().map(|counts| counts.blocks_damaged), Some(0));
+        run.end().check();
     }
 }
 
@@ -162,7 +152,7 @@ proptest! {
         let mut run = Run::new(Bench::over(device(&keys), backend, Pool::new(256 << 10)));
         run.play(&moves);
         run.settle();
-        check(&run);
+        run.end().check();
     }
 }
 
@@ -185,8 +175,6 @@ proptest! {
             let mut random = seed;
             media.cut(|| { random = random.rotate_left(9).wrapping_mul(5); random >> 63 == 1 });
         }
-        for (block, bytes) in (0..).zip(media.contents().chunks(BLOCK as usize)) {
-            check_durable(&run.asked, block, value_of(bytes));
-        }
+        run.end().check_after_power_loss(media.contents().chunks(BLOCK as usize).map(value_of));
     }
 }

@@ -74,9 +74,9 @@ proptest! {
         run.settle();
         run.ask(0, READ, 0, 0, BLOCKS);
         run.settle();
-        prop_assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
+        prop_assert!(run.asked.values().all(|asked| asked.is_answered), "everything is answered");
         prop_assert_eq!(run.bench.engine.buffered_bytes(), 0);
-        check(&run);
+        run.end().check();
     }
 }
 
@@ -107,14 +107,11 @@ proptest! {
             run.bench.now = run.bench.now.after(Nanos::from_millis(100));
             run.bench.turn();
         }
-        let Run { bench, asked, .. } = run;
-        drop(bench);
+        let past = run.end();
         grid.cut();
         grid.restore();
         let mut bench = open_on(&grid, length, seed, &relocates);
-        for (block, found) in (0..).zip(read_all(&mut bench)) {
-            check_durable(&asked, block, found);
-        }
+        past.check_after_power_loss(read_all(&mut bench));
     }
 }
 

@@ -37,9 +37,9 @@ fn play_on(keys: &str, moves: &[Move]) {
     // At the end every block can be read.
     run.ask(0, READ, 0, 0, BLOCKS);
     run.settle();
-    assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
+    assert!(run.asked.values().all(|asked| asked.is_answered), "everything is answered");
     assert_eq!(run.bench.engine.buffered_bytes(), 0);
-    check(&run);
+    run.end().check();
 }
 
 const LENGTHS: [&str; 3] = ["4KiB", "8KiB", "64KiB"];
@@ -95,7 +95,7 @@ proptest! {
             run.play(&moves);
             run.settle();
             prop_assert_eq!(run.bench.engine.buffered_bytes(), 0);
-            check(&run);
+            run.end().check();
         }
     }
 }
@@ -127,15 +127,12 @@ proptest! {
         grid.cut_after(at);
         run.play(&moves);
         run.settle();
-        let Run { bench, asked, .. } = run;
-        drop(bench);
+        let past = run.end();
         // The run may have ended before the planned power failure, so the power is cut now.
         grid.cut();
         grid.restore();
         let mut bench = open_on(&grid, PLACING[policy], LENGTHS[length], seed);
-        for (block, found) in (0..).zip(read_all(&mut bench)) {
-            check_durable(&asked, block, found);
-        }
+        past.check_after_power_loss(read_all(&mut bench));
     }
 }
 
