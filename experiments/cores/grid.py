@@ -32,7 +32,7 @@ MIXES = {
 # The tail of processor times, hidden from the kind of a request: keys of the costs, and the further time of a request in the mean, in us.
 TAILS = {
     "none": ("spread_percent = 50.0", "", 0),
-    "bimodal 0.2%": ("spread_percent = 50.0", tail := '[tail]\nclients_percent = {}\nprefetches_percent = 0.0\nfrom = "{}"\nto = "{}"\n', 0),
+    "bimodal 0.2%": ("spread_percent = 50.0", tail := '[tail]\nclients_percent = {}\nfrom = "{}"\nto = "{}"\n', 0),
     "lognormal 1": ("spread_percent = 100.0\ndistribution = { lognormal = 1.0 }", "", 0),
     "lognormal 1.8": ("spread_percent = 100.0\ndistribution = { lognormal = 1.8 }", "", 0),
     "pareto 1.5": ("spread_percent = 100.0\ndistribution = { pareto = 1.5 }", "", 0),

@@ -28,8 +28,9 @@ use ioweir_config::ScheduleChoice;
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits, Kind, Source, Work};
 use ioweir_core::random::SplitMix;
+use ioweir_lab::run::Silent;
 use ioweir_lab::server::{
-    CostSpec, OperationKind, Part, PlatformSpec, Scheduling, Server, ServerLoad, WorkCost, WorkloadSpec,
+    CostSpec, OperationKind, Part, PlatformSpec, Server, ServerLoad, WorkCost, WorkloadSpec,
 };
 
 /// Draws that are the same for every schedule.
@@ -373,13 +374,12 @@ fn main() {
         }
         let server = Server::new(platform.clone(), workload.clone(), costs.clone()).unwrap();
         for choice in &choices {
-            let measured = Nanos::from_seconds(100);
-            let warm_up = Nanos::from_seconds(5);
-            let load_at = ServerLoad { requests_per_second: rate, warm_up, measured, batches: 1, seed: 1 };
-            let outcome = server.run(&Scheduling::Schedule(*choice), &load_at).unwrap();
+            // Swings of a second, which are flat.
+            let load_at = ServerLoad { requests_per_second: rate, warm_up: 5, measured: 100, seed: 1 };
+            let outcome = server.run(choice, &load_at, &Silent).unwrap();
             let mean = outcome.all.mean_seconds().unwrap() * 1e9;
             let p99 = outcome.all.quantile_seconds(0.99).unwrap() * 1e9;
-            let requests = outcome.all.time.len() as usize;
+            let requests = outcome.all.answered() as usize;
             print(
                 clock,
                 load,

@@ -260,13 +260,13 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "cores_busy",
-        help: "share of the time in which workers were busy, the warm-up included",
+        help: "share of the time in which workers were busy",
         is_time: false,
         is_of_machines: true,
         of_class: None,
         of_run: Some(|measured| {
             let cores = measured.cores?;
-            let time = seconds(measured.completion.0) * f64::from(cores.workers);
+            let time = seconds(measured.span.0) * f64::from(cores.workers);
             (time > 0.0).then(|| seconds(cores.busy.0) / time)
         }),
     },

@@ -26,7 +26,7 @@ pub use explain::{Which, explain};
 pub(crate) use machine::DeviceGroup;
 pub use metric::{METRICS, Metric};
 pub use overrides::Overrides;
-#[cfg(feature = "parquet")]
+#[cfg(any(feature = "parquet", feature = "servers"))]
 pub(crate) use run::jobs;
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub(crate) use run::{limits, with_places};

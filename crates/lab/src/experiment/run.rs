@@ -114,6 +114,7 @@ pub(crate) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                     interval: experiment.interval.nanos(),
                     keeps_series: false,
                     by_stream: experiment.by_stream == Some(true),
+                    keeps_latencies: false,
                 },
                 traffic: Traffic::Classes(Arc::clone(&experiment)),
                 tenants: None,

@@ -133,7 +133,8 @@ keys! {
         /// how it varies, with the same mean: "exponential", { lognormal = 1.8 } (the deviation of the logarithm) or { pareto = 1.5 } (the
         /// exponent of the tail)
         distribution: Distribution = (Distribution::Exponential),
-        /// requests that take longer before their device: { share = 0.001, from = "1ms", to = "5ms" }, each time between as likely
+        /// requests of classes that take longer before their device: { share = 0.001, from = "1ms", to = "5ms" }, each time between as likely;
+        /// consistency points and reads ahead have none
         tail: Option<TailSpec> = absent,
     }
 }
@@ -183,7 +184,9 @@ keys! {
     pub struct LocksSpec {
         /// the size of an object: so many bytes in a row of the addresses of a class's devices; the first byte of a request says which it
         /// locks
-        object: Size = required,
+        object: Option<Size> = absent,
+        /// in place of a size, the number of objects, of which each request draws one, whatever its address
+        objects: Option<u32> = absent,
     }
 }
 
@@ -195,7 +198,10 @@ keys! {
         /// the class whose requests are such work, with its rate, device and cost
         class: String = required,
         /// the size of a region: so many bytes in a row of the addresses of the class's devices
-        region: Size = required,
+        region: Option<Size> = absent,
+        /// in place of a size, the number of regions, of which each request draws one; where objects are drawn for locks, they are spread
+        /// over the regions
+        regions: Option<u32> = absent,
         /// how long after its arrival a request of it is late
         within: Duration = required,
     }

@@ -4,8 +4,8 @@
 use ioweir_core::{Nanos, SECTOR_BYTES};
 
 use super::spec::{ClassSpec, CoresSpec, Experiment, LocksSpec, OwnWorkSpec, Spacing, SwingSpec, TailSpec};
-use crate::sim::{ClassCosts, Distribution, Tail, Variation};
-use ioweir_config::{Complaint, Duration, Ratio};
+use crate::sim::{ClassCosts, Distribution, Pieces, Tail, Variation};
+use ioweir_config::{Complaint, Duration, Ratio, Size};
 
 /// The most times that one read can miss.
 const MISSES_MAX: usize = 32;
@@ -17,6 +17,7 @@ impl Experiment {
     pub(crate) fn costs(&self, cores: &CoresSpec, class: &ClassSpec) -> ClassCosts {
         let own = class.cost.clone().unwrap_or_default();
         let tail = own.tail.as_ref().or(cores.tail.as_ref()).map(TailSpec::tail);
+        let tail = tail.filter(|_| !self.is_of_server(class));
         let distribution = own.distribution.unwrap_or(cores.distribution);
         let whole = ClassCosts {
             read: own.read.unwrap_or(cores.read).nanos(),
@@ -27,7 +28,8 @@ impl Experiment {
             slow_path: own.slow_path.unwrap_or(cores.slow_path).nanos(),
             variation: Variation::new(own.spread.unwrap_or(cores.spread), distribution, tail),
         };
-        // The requests of the server itself have a cost of their own before their device, and none after it.
+        // Consistency points and reads ahead have a cost of their own before their device, and none after it; none of them is longer than
+        // others.
         let costs = ClassCosts { completion: Nanos::ZERO, ..whole.clone() };
         if let Some(log) = self.log.as_ref().filter(|log| log.class == class.name) {
             return ClassCosts { write: log.base.nanos(), kibibyte: log.per_kib.nanos(), ..costs };
@@ -55,10 +57,10 @@ impl Experiment {
             check_variation("cores", Some(cores.distribution), cores.tail.as_ref())?;
         }
         let is_locking = self.classes.iter().any(|class| class.locks);
+        if let Some(locks) = &self.locks {
+            check_pieces("locks", ["object", "objects"], locks.object, locks.objects)?;
+        }
         match &self.locks {
-            Some(LocksSpec { object }) if object.0 < SECTOR_BYTES => {
-                return Err(Complaint::expecting("locks.object", format!("is {object}"), "at least 512B"));
-            }
             Some(_) if self.cores.is_none() => {
                 let expected = "a table [cores], whose workers take the locks";
                 return Err(Complaint::expecting("locks", "there are no cores", expected));
@@ -77,9 +79,7 @@ impl Experiment {
             let expected = "a table [cores], whose workers do it";
             return Err(Complaint::expecting("own_work", "there are no cores", expected));
         }
-        if own.region.0 < SECTOR_BYTES {
-            return Err(Complaint::expecting("own_work.region", format!("is {}", own.region), "at least 512B"));
-        }
+        check_pieces("own_work", ["region", "regions"], own.region, own.regions)?;
         let what = "requests of a [[class]] of this file are the server's own work";
         let class = &self.classes[self.find_class("own_work.class", &own.class, what)?];
         if class.background.is_some() || self.is_of_server(class) {
@@ -137,6 +137,42 @@ impl Experiment {
             return Err(Complaint::expecting("log", problem, expected));
         }
         Ok(())
+    }
+}
+
+impl LocksSpec {
+    pub(crate) fn pieces(&self) -> Pieces {
+        pieces(self.object, self.objects)
+    }
+}
+
+impl OwnWorkSpec {
+    pub(crate) fn pieces(&self) -> Pieces {
+        pieces(self.region, self.regions)
+    }
+}
+
+/// What a table says that requests lock, or work on.
+fn pieces(bytes: Option<Size>, drawn: Option<u32>) -> Pieces {
+    drawn.map_or(Pieces::OfBytes(bytes.map_or(1, |bytes| bytes.0)), Pieces::Drawn)
+}
+
+/// Checks that a table gives the size of its pieces, or their number.
+fn check_pieces(table: &str, [size, number]: [&str; 2], bytes: Option<Size>, drawn: Option<u32>) -> Result<(), Complaint> {
+    match (bytes, drawn) {
+        (Some(bytes), None) if bytes.0 < SECTOR_BYTES => {
+            Err(Complaint::expecting(format!("{table}.{size}"), format!("is {bytes}"), "at least 512B"))
+        }
+        (None, Some(0)) => Err(Complaint::expecting(format!("{table}.{number}"), "is 0", "at least 1")),
+        (Some(_), Some(_)) => {
+            let problem = format!("is given beside {size}");
+            Err(Complaint::expecting(format!("{table}.{number}"), problem, "one of both"))
+        }
+        (None, None) => {
+            let expected = format!("{size} = \"4KiB\", or {number} = 1000");
+            Err(Complaint::expecting(format!("{table}.{size}"), "neither a size nor a number is given", expected))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -111,8 +111,8 @@ impl Job {
         let names = if self.window.by_stream { arrivals.stream_names() } else { Vec::new() };
         let name = |stream: StreamId| names.get(stream.0 as usize).cloned().unwrap_or_else(|| stream.0.to_string());
         let mut outcome = collector.into_outcome(false, name);
-        for (class, times) in outcome.classes.iter_mut().zip(&ended.by_class) {
-            class.layers = Some(*times);
+        for (class, (times, returns)) in outcome.classes.iter_mut().zip(&ended.by_class) {
+            (class.layers, class.returns) = (Some(*times), *returns);
         }
         for (class, debt) in arrivals.debts() {
             outcome.classes[class].debt = Some(debt);
@@ -128,10 +128,10 @@ impl Job {
             completion,
             reservations_behind,
             devices: parts.iter().map(Part::outcome).collect(),
-            cores: experiment
-                .cores
-                .as_ref()
-                .map(|cores| CoresOutcome { workers: cores.workers, busy: ended.cores_busy }),
+            cores: experiment.cores.as_ref().map(|cores| {
+                let [busy, turn] = ended.cores_busy;
+                CoresOutcome { workers: cores.workers, busy, turn }
+            }),
             log: ended.log,
             stream_names: names,
             folded: arrivals.folded(),
@@ -186,12 +186,12 @@ fn cores(
         serial: cores.serial.map(Serial::from),
     };
     let locks = experiment.locks.as_ref().map(|locks| MachineLocks {
-        object_bytes: locks.object.0,
+        objects: locks.pieces(),
         is_locking: experiment.classes.iter().map(|class| class.locks).collect(),
     });
     let own_work = experiment.own_work_class().map(|(own, class)| OwnWork {
         class,
-        region_bytes: own.region.0,
+        regions: own.pieces(),
         within: own.within.nanos(),
     });
     Ok(Some(MachineCores {

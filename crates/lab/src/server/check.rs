@@ -6,7 +6,7 @@ use ioweir_config::{Duration, Size};
 use ioweir_core::Nanos;
 
 const WORKERS_MAX: u32 = 64;
-const DISKS_MAX: u32 = 100_000;
+const DISKS_MAX: u32 = 1024;
 const OBJECTS_MAX: u32 = 1 << 24;
 const OPERATIONS_MAX: usize = 64;
 const FLUSH_OPERATIONS_MAX: u32 = 20_000;
@@ -121,10 +121,7 @@ impl OperationSpec {
             let hint = "the last entry repeats, so that such a request would never be done; end the list with a 0";
             return wrong(format!("{key}.misses_percent"), "the last entry is 100", hint);
         }
-        percent(&format!("{key}.single_block_percent"), self.single_block_percent)?;
-        let Some(promise) = self.deadline else { return Ok(()) };
-        percent(&format!("{key}.deadline.percent"), promise.percent)?;
-        span(&format!("{key}.deadline.within"), promise.within, 1, 60_000_000_000)
+        percent(&format!("{key}.single_block_percent"), self.single_block_percent)
     }
 }
 
@@ -144,6 +141,12 @@ impl CostSpec {
             ("flush.cost", self.flush.cost),
         ];
         costs.into_iter().try_for_each(|(key, work)| cost(key, work))?;
+        for (key, first) in [("read", self.read), ("attributes", self.attributes)] {
+            if self.restart.base > first.base || self.restart.per_kib > first.per_kib && key == "read" {
+                let problem = format!("takes longer than {key}, of which it is a part");
+                return wrong("restart", problem, format!("at most what {key} has"));
+            }
+        }
         percent("spread_percent", self.spread_percent)?;
         self.distribution.check("distribution")?;
         self.tail.iter().try_for_each(TailSpec::check)?;
@@ -168,7 +171,6 @@ impl CostSpec {
 impl TailSpec {
     fn check(&self) -> Result<(), Complaint> {
         percent("tail.clients_percent", self.clients_percent)?;
-        percent("tail.prefetches_percent", self.prefetches_percent)?;
         step("tail.to", self.to)?;
         range("tail.from", self.from, Duration::new(Nanos::ZERO), self.to)
     }

@@ -1,6 +1,5 @@
 //! An experiment on servers as a document: response times of each server under each schedule over the load.
 
-use ioweir_core::cores::Kind;
 use serde_json::{Map, Value as Json, json};
 
 use super::{Responses, ServerCell, ServerOutcome, ServerReport};
@@ -34,14 +33,14 @@ const NUMBERS: &[Number] = &[
         head: "reads",
         unit: "ms",
         scale: 1e3,
-        of: |outcome| outcome.by_kind[Kind::Read as usize].mean_seconds(),
+        of: |outcome| outcome.reads.mean_seconds(),
     },
     Number {
         key: "write_mean_seconds",
         head: "writes",
         unit: "ms",
         scale: 1e3,
-        of: |outcome| outcome.by_kind[Kind::Write as usize].mean_seconds(),
+        of: |outcome| outcome.writes.mean_seconds(),
     },
     Number {
         key: "answered_per_second",
@@ -59,13 +58,6 @@ const NUMBERS: &[Number] = &[
     },
     Number { key: "turn_share", head: "turns", unit: "%", scale: 100.0, of: |outcome| Some(outcome.turn_share) },
     Number {
-        key: "disks_busy_share",
-        head: "disks busy",
-        unit: "%",
-        scale: 100.0,
-        of: |outcome| Some(outcome.disk_utilisation),
-    },
-    Number {
         key: "log_fill_max_share",
         head: "log full",
         unit: "%",
@@ -78,7 +70,7 @@ impl ServerCell {
     /// The number over all seeds; the mean response time over the swings of all seeds.
     fn estimate(&self, number: &Number) -> Option<Estimate> {
         if number.key == MEAN {
-            return Estimate::of(&self.runs.iter().flat_map(|run| run.batches.iter().copied()).collect::<Vec<_>>());
+            return Estimate::of(&self.runs.iter().flat_map(|run| run.swings.iter().copied()).collect::<Vec<_>>());
         }
         let values: Vec<f64> = self.runs.iter().filter_map(number.of).collect();
         Estimate::of(&values)
@@ -95,7 +87,7 @@ impl ServerCell {
             let mut all = Responses::default();
             self.runs.iter().for_each(|run| all.merge(&run.by_operation[at].1));
             json!({
-                "operation": name, "answered": all.time.len(), "response_mean_seconds": all.mean_seconds(),
+                "operation": name, "answered": all.answered(), "response_mean_seconds": all.mean_seconds(),
                 "response_p99_seconds": all.quantile_seconds(0.99),
             })
         };

@@ -1,13 +1,11 @@
 //! Experiments on servers: platforms under workloads, each under several schedules at shares of its peak load.
 
-use ioweir_config::{Complaint, Key, KeySet as _, keys};
+use ioweir_config::{Complaint, Key, KeySet as _, ScheduleChoice, keys};
 use ioweir_core::cores::SCHEDULES;
 use rayon::prelude::*;
 
 use super::spec::{MECHANISMS, Mechanism};
-use super::{
-    CostSpec, ORACLE, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec,
-};
+use super::{CostSpec, Part, PlatformSpec, RunLength, Server, ServerOutcome, WorkloadSpec};
 use super::{Stationarity, peak, repeated, stationarity};
 use crate::experiment::ExperimentMeta;
 use crate::run::{Origin, Progress, RunError};
@@ -59,7 +57,7 @@ keys! {
         workload: String = required,
         /// what its work costs, and how its load swings: a preset (`ioweir doc costs`) or a TOML file
         costs: String = ("usual".into()),
-        /// its schedules (`ioweir doc cores`), `oracle`, or the name of a list; one or several
+        /// its schedules (`ioweir doc cores`), or the name of a list; one or several
         schedules: OneOrMore<String> = required,
         /// its loads; if none is given, those of the experiment
         loads: Vec<f64> = (Vec::new()),
@@ -178,9 +176,9 @@ impl ServerExperiment {
     }
 
     /// The schedule of this name, with the settings that it does not have; `key` is the place of the name.
-    fn scheduling(&self, name: &str, key: &str) -> Result<Scheduling, Complaint> {
+    fn scheduling(&self, name: &str, key: &str) -> Result<ScheduleChoice, Complaint> {
         let mut whole = name.to_string();
-        for setting in self.settings.iter().filter(|_| name != ORACLE) {
+        for setting in self.settings.iter() {
             let parameter = setting.split('=').next().unwrap_or_default();
             if !name.split(':').skip(1).any(|own| own.split('=').next() == Some(parameter)) {
                 whole = format!("{whole}:{setting}");
@@ -190,7 +188,7 @@ impl ServerExperiment {
     }
 
     /// The schedules of a server, with the lists that it names put in.
-    fn schedules_of(&self, server: usize) -> Result<Vec<(&str, Scheduling)>, Complaint> {
+    fn schedules_of(&self, server: usize) -> Result<Vec<(&str, ScheduleChoice)>, Complaint> {
         let mut schedules = Vec::new();
         for name in &self.servers[server].schedules.0 {
             let key = format!("server[{server}].schedules");
@@ -234,8 +232,8 @@ impl ServerExperiment {
         let cells = tasks.par_iter().map(|&(server, schedule, scheduling, load)| {
             stop(progress)?;
             let requests_per_second = peaks[server * self.peaks.len()].requests_per_second * load;
-            let runs = repeated(&servers[server], &scheduling, length, requests_per_second, self.runs_max)?;
-            progress.read(runs.iter().map(|outcome| outcome.simulated).sum());
+            let long = (length, requests_per_second);
+            let runs = repeated(&servers[server], &scheduling, long, self.runs_max, progress)?;
             progress.finished(schedule);
             let stationarity = stationarity(&runs, servers[server].limit_seconds());
             Ok(ServerCell { server, schedule: schedule.to_owned(), load, requests_per_second, runs, stationarity })
@@ -245,7 +243,7 @@ impl ServerExperiment {
         Ok(ServerReport { experiment: self.clone(), meta, peaks, cells })
     }
 
-    fn server(&self, row: &ServerRow) -> Result<Server, ServerError> {
+    fn server(&self, row: &ServerRow) -> Result<Server, RunError> {
         let (mut workload, mut costs) = (WorkloadSpec::load(&row.workload)?, CostSpec::load(&row.costs)?);
         for (at, name) in self.without.iter().enumerate() {
             let mechanism = mechanism(name, &format!("without[{at}]"));
@@ -265,7 +263,7 @@ impl ServerExperiment {
             stop(progress)?;
             let scheduling =
                 self.scheduling(schedule, "peaks").map_err(|complaint| complaint.in_file("experiment", None))?;
-            let requests_per_second = peak(&servers[server], &scheduling, sought, length, self.runs_max)?;
+            let requests_per_second = peak(&servers[server], &scheduling, (sought, length), self.runs_max, progress)?;
             progress.finished(schedule);
             Ok(Peak { server, schedule: schedule.clone(), requests_per_second })
         });
@@ -279,7 +277,7 @@ const HINTS: &[(&str, &str)] = &[(
 )];
 
 /// Looks up a schedule; `key` is the place of its name.
-fn scheduling(name: &str, key: &str) -> Result<Scheduling, Complaint> {
+fn scheduling(name: &str, key: &str) -> Result<ScheduleChoice, Complaint> {
     name.parse().map_err(|error: ioweir_config::ChoiceError| {
         Complaint::expecting(key, error.problem, error.expected).hint(error.hint)
     })

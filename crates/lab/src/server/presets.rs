@@ -4,8 +4,8 @@ use std::io::Read as _;
 
 use serde::de::DeserializeOwned;
 
-use super::error::ServerError;
 use super::{CostSpec, PlatformSpec, WorkloadSpec};
+use crate::run::RunError;
 use ioweir_config::{ChoiceError, unknown};
 use ioweir_config::{Complaint, SpecError};
 
@@ -125,8 +125,8 @@ pub trait Part: DeserializeOwned {
     /// Loads the preset of this name, or the file at this path.
     ///
     /// # Errors
-    /// [`ServerError`] if neither exists, or a value is invalid.
-    fn load(name_or_path: &str) -> Result<Self, ServerError> {
+    /// [`RunError`] if neither exists, or a value is invalid.
+    fn load(name_or_path: &str) -> Result<Self, RunError> {
         if let Some(preset) = Self::PRESETS.iter().find(|preset| preset.name == name_or_path) {
             return Ok(Self::parse(preset.name, preset.parameters)?);
         }

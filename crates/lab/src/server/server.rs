@@ -1,48 +1,23 @@
 //! A server made of a platform, a workload and costs, and its runs.
 
-use ioweir_core::Nanos;
-use ioweir_core::cores::{Cores, CoresLimits};
-
-use super::engine::Engine;
-use super::model::{Model, log_bytes};
-use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, WorkloadSpec};
 use ioweir_config::{Complaint, ScheduleChoice, Size, SpecError};
+use ioweir_core::Nanos;
 
-/// The most requests in the server. A backlog of this size means that the server cannot keep up: at 90,000 requests per
-/// second it is about a third of a second of arrivals.
-pub const BACKLOG_MAX: u32 = 1 << 15;
+use super::translate::{log_bytes, machine, parts};
+use super::{CostSpec, Part, PlatformSpec, ServerOutcome, WorkloadSpec};
+use crate::experiment::{Experiment, jobs};
+use crate::run::{Progress, RunError, only};
+use crate::sim::Unobserved;
 
-/// The name of the scheduler that knows the work of each request.
-pub const ORACLE: &str = "oracle";
-
-/// The scheduler of a server's workers.
-#[derive(Clone, Copy, Debug)]
-pub enum Scheduling {
-    /// A schedule of the table.
-    Schedule(ScheduleChoice),
-    /// A scheduler that knows how much work each request has.
-    Oracle,
-}
-
-impl std::str::FromStr for Scheduling {
-    type Err = ioweir_config::ChoiceError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == ORACLE { Ok(Self::Oracle) } else { text.parse().map(Self::Schedule) }
-    }
-}
-
-/// The load of a run, and its length.
+/// The load of a run, and its length in swings of the load, so that each run covers the heavy and the light part equally.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerLoad {
     /// Mean client requests per second.
     pub requests_per_second: f64,
-    /// Warm-up before the measurement.
-    pub warm_up: Nanos,
-    /// Length of the measurement.
-    pub measured: Nanos,
-    /// The number of equal parts of the measurement whose means are kept.
-    pub batches: u32,
+    /// The number of swings before the measurement.
+    pub warm_up: u32,
+    /// The number of measured swings.
+    pub measured: u32,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -50,9 +25,9 @@ pub struct ServerLoad {
 /// A validated server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    platform: PlatformSpec,
-    workload: WorkloadSpec,
-    costs: CostSpec,
+    pub(super) platform: PlatformSpec,
+    pub(super) workload: WorkloadSpec,
+    pub(super) costs: CostSpec,
 }
 
 impl Server {
@@ -79,11 +54,6 @@ impl Server {
         Ok(Self { platform, workload, costs })
     }
 
-    #[must_use]
-    pub fn platform(&self) -> &PlatformSpec {
-        &self.platform
-    }
-
     /// The longest mean response time, in seconds, at which a load is acceptable.
     #[must_use]
     pub fn limit_seconds(&self) -> f64 {
@@ -100,53 +70,27 @@ impl Server {
     /// schedule.
     #[must_use]
     pub fn capacity(&self) -> f64 {
-        Model::new(&self.platform, &self.workload, &self.costs, 1.0, 1).capacity()
+        let nanos: f64 = parts(&self.workload).iter().map(|part| part.mean_nanos(&self.costs)).sum();
+        let serial = |serial: crate::sim::SerialSpec| serial.length.nanos().0 as f64 / serial.window.nanos().0 as f64;
+        let concurrent = 1.0 - self.costs.serial.map_or(0.0, serial);
+        f64::from(self.platform.workers()) * concurrent * 1e9 / nanos.max(1.0)
     }
 
-    /// Runs the server. If it cannot keep up, it runs until its backlog is [`BACKLOG_MAX`].
+    /// Runs the machine of the server.
     ///
     /// # Errors
-    /// [`ServerError`] if the load or the schedule is invalid, or the run breaks a law.
-    pub fn run(&self, scheduling: &Scheduling, load: &ServerLoad) -> Result<ServerOutcome, ServerError> {
-        self.check(load)?;
-        let Self { platform, workload, costs } = self;
-        let requests = BACKLOG_MAX + 2 * costs.flush.operations;
-        let model = Model::new(platform, workload, costs, load.requests_per_second, requests);
-        let workers = model.workers;
-        let end = load.warm_up.0 + load.measured.0;
-        match scheduling {
-            Scheduling::Oracle => Ok(Engine::new(&model, Oracle::new(requests, workers), load.seed).run(
-                load.warm_up.0,
-                end,
-                load.batches,
-            )?),
-            Scheduling::Schedule(choice) => {
-                let limits = CoresLimits { requests, workers, cores: platform.cores, seed: load.seed };
-                let cores = Cores::new(choice.row.schedule(&choice.settings), limits)?;
-                Ok(Engine::new(&model, cores, load.seed).run(load.warm_up.0, end, load.batches)?)
-            }
-        }
-    }
-
-    /// Checks that the load can run.
-    fn check(&self, load: &ServerLoad) -> Result<(), SpecError> {
-        let wrong =
-            |key: &str, problem: String, hint: &str| Err(Complaint::new(key, problem, hint).in_file("load", None));
-        let rate = load.requests_per_second;
-        if !(1.0..=1e8).contains(&rate) {
-            return wrong("requests_per_second", format!("{rate} is out of range"), "from 1 to 100 million");
-        }
-        if load.measured == Nanos::ZERO {
-            return wrong("measured", "nothing is measured".into(), "a time above 0, such as \"10s\"");
-        }
-        let hour = Nanos::from_seconds(3600);
-        if load.measured > hour || load.warm_up > hour {
-            return wrong(
-                "measured",
-                "longer than an hour".into(),
-                "an hour of simulated time at most, and as much before it",
-            );
-        }
-        Ok(())
+    /// [`RunError`] if the load or the schedule is invalid, or the run was stopped.
+    pub fn run(
+        &self,
+        schedule: &ScheduleChoice,
+        load: &ServerLoad,
+        progress: &dyn Progress,
+    ) -> Result<ServerOutcome, RunError> {
+        let experiment = Experiment::parse("server", &machine(self, schedule, load)).map_err(RunError::Spec)?;
+        let jobs = jobs(&experiment)?;
+        let mut job = only(&jobs)?.clone();
+        job.window.keeps_latencies = true;
+        let (outcome, ended) = job.run(false, progress, &mut Unobserved)?;
+        Ok(ServerOutcome::new(self, load, &outcome, ended.unfinished))
     }
 }

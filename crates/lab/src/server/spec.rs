@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use ioweir_config::{Duration, Size};
-use ioweir_device::BankSpec;
-
 use crate::sim::Distribution;
 
 /// A storage server's hardware: the content of a platform file.
@@ -50,14 +48,6 @@ pub struct DiskSpec {
     pub per_kib: Duration,
     /// The number of disks that a flush operation writes to.
     pub stripe: u32,
-}
-
-impl DiskSpec {
-    /// The disks as a device; what they hold together means nothing here.
-    pub(super) fn bank(&self) -> BankSpec {
-        let Self { count, access, access_random, per_kib, stripe } = *self;
-        BankSpec { capacity: Size(u64::MAX), disks: count, access, access_random, per_kib, stripe, cache: None }
-    }
 }
 
 /// A flash cache; its reads do not queue.
@@ -111,19 +101,6 @@ pub struct OperationSpec {
     /// Whether the request locks its object.
     #[serde(default)]
     pub locks: bool,
-    /// The deadline of some of its requests; if absent, all are best effort.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<DeadlineSpec>,
-}
-
-/// The deadline of some requests of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeadlineSpec {
-    /// The percentage of requests with the deadline.
-    pub percent: f64,
-    /// The deadline, counted from the arrival.
-    pub within: Duration,
 }
 
 /// The work of an operation.
@@ -199,8 +176,6 @@ pub struct WorkCost {
 pub struct TailSpec {
     /// The percentage of client requests that are long.
     pub clients_percent: f64,
-    /// The percentage of prefetches that are long.
-    pub prefetches_percent: f64,
     /// A long request needs from this much further time,
     pub from: Duration,
     /// to this much: every time between is as likely.
@@ -208,7 +183,7 @@ pub struct TailSpec {
 }
 
 /// Operations of the server itself, evenly spread over time. Each looks up what it needs, reads a block from disk, and returns
-/// to a queue as any request that waited. While one is late, writes to its region wait.
+/// to a queue as any request that waited. While one is late, writes to its region wait; where a workload has no writes, there are none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackEndSpec {

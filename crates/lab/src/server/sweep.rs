@@ -1,25 +1,25 @@
 //! Load sweeps: which loads a server can take for ever, the highest of them, and how often a run is repeated.
 
-use ioweir_core::Nanos;
+use ioweir_config::ScheduleChoice;
 use ioweir_device::statistics::student_90;
 
-use super::{Scheduling, Server, ServerError, ServerLoad, ServerOutcome};
+use super::{Responses, Server, ServerLoad, ServerOutcome};
+use crate::run::{Progress, RunError};
 
-/// The length of runs in swings of the load, so that each covers the heavy and the light part equally.
+/// The length of runs in swings of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLength {
     /// The number of swings before the measurement.
     pub warm_up: u32,
-    /// The number of measured swings, each of which is a batch.
+    /// The number of measured swings.
     pub measured: u32,
 }
 
 impl RunLength {
     #[must_use]
-    pub fn load(self, server: &Server, requests_per_second: f64, seed: u64) -> ServerLoad {
-        let swings = |count: u32| Nanos(server.swing().0.saturating_mul(u64::from(count)));
-        let (warm_up, measured) = (swings(self.warm_up), swings(self.measured));
-        ServerLoad { requests_per_second, warm_up, measured, batches: self.measured, seed }
+    pub fn load(self, requests_per_second: f64, seed: u64) -> ServerLoad {
+        let Self { warm_up, measured } = self;
+        ServerLoad { requests_per_second, warm_up, measured, seed }
     }
 }
 
@@ -45,7 +45,7 @@ const GROWTH_SHARE: f64 = 0.1;
 /// taken for ever, so that swings depend little on each other.
 #[must_use]
 pub fn stationarity(runs: &[ServerOutcome], limit_seconds: f64) -> Stationarity {
-    let halves = || runs.iter().map(|run| run.batches.split_at(run.batches.len() / 2));
+    let halves = || runs.iter().map(|run| run.swings.split_at(run.swings.len() / 2));
     let earlier = Mean::of(&halves().flat_map(|(earlier, _)| earlier.iter().copied()).collect::<Vec<f64>>());
     let later = Mean::of(&halves().flat_map(|(_, later)| later.iter().copied()).collect::<Vec<f64>>());
     let growth_seconds = if earlier.count > 0 { later.mean - earlier.mean } else { 0.0 };
@@ -87,11 +87,11 @@ const LOWERINGS_MAX: u32 = 64;
 /// As [`Server::run`].
 pub fn peak(
     server: &Server,
-    scheduling: &Scheduling,
-    sought: RunLength,
-    length: RunLength,
+    schedule: &ScheduleChoice,
+    (sought, length): (RunLength, RunLength),
     runs_max: u64,
-) -> Result<f64, ServerError> {
+    progress: &dyn Progress,
+) -> Result<f64, RunError> {
     let limit = server.limit_seconds();
     let accepted = |runs: &[ServerOutcome]| {
         stationarity(runs, limit).is_steady && mean_seconds(runs).is_none_or(|mean| mean <= limit)
@@ -101,11 +101,11 @@ pub fn peak(
     let mut low = lowest;
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
-        let outcome = server.run(scheduling, &sought.load(server, middle, 0))?;
+        let outcome = server.run(schedule, &sought.load(middle, 0), progress)?;
         (low, high) = if accepted(&[outcome]) { (middle, high) } else { (low, middle) };
     }
     for _ in 0..LOWERINGS_MAX {
-        if low <= lowest || accepted(&repeated(server, scheduling, length, low, runs_max)?) {
+        if low <= lowest || accepted(&repeated(server, schedule, (length, low), runs_max, progress)?) {
             break;
         }
         low *= LOWERED;
@@ -115,10 +115,9 @@ pub fn peak(
 
 /// The mean response time of several runs together.
 fn mean_seconds(runs: &[ServerOutcome]) -> Option<f64> {
-    let (sum, count) = runs
-        .iter()
-        .fold((0.0, 0.0), |(sum, count), run| (sum + run.all.sum_nanos as f64, count + run.all.time.len() as f64));
-    (count > 0.0).then_some(sum / count / 1e9)
+    let mut all = Responses::default();
+    runs.iter().for_each(|run| all.merge(&run.all));
+    all.mean_seconds()
 }
 
 /// Repeats a run with other seeds as the paper did: two runs, and three more if the throughputs of the first two differ by 1 %
@@ -128,13 +127,13 @@ fn mean_seconds(runs: &[ServerOutcome]) -> Option<f64> {
 /// As [`Server::run`].
 pub fn repeated(
     server: &Server,
-    scheduling: &Scheduling,
-    length: RunLength,
-    requests_per_second: f64,
+    schedule: &ScheduleChoice,
+    (length, requests_per_second): (RunLength, f64),
     runs_max: u64,
-) -> Result<Vec<ServerOutcome>, ServerError> {
+    progress: &dyn Progress,
+) -> Result<Vec<ServerOutcome>, RunError> {
     const ALIKE: f64 = 0.01;
-    let run = |seed| server.run(scheduling, &length.load(server, requests_per_second, seed));
+    let run = |seed| server.run(schedule, &length.load(requests_per_second, seed), progress);
     let mut outcomes = vec![run(0)?];
     for seed in 1..runs_max {
         if seed == 2 && alike(&outcomes, ALIKE) {

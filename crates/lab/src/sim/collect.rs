@@ -53,12 +53,20 @@ pub struct Window {
     pub keeps_series: bool,
     /// Whether requests are counted by stream.
     pub by_stream: bool,
+    /// Whether the latencies of each class are kept, so that classes can be joined.
+    pub keeps_latencies: bool,
 }
 
 impl Window {
     /// A run to its end, with all series.
-    pub const WHOLE: Self =
-        Self { from: Nanos::ZERO, to: Nanos::NEVER, interval: Nanos::NEVER, keeps_series: true, by_stream: false };
+    pub const WHOLE: Self = Self {
+        from: Nanos::ZERO,
+        to: Nanos::NEVER,
+        interval: Nanos::NEVER,
+        keeps_series: true,
+        by_stream: false,
+        keeps_latencies: false,
+    };
 
     fn has_steps(&self) -> bool {
         self.interval < Nanos::NEVER
@@ -140,7 +148,7 @@ impl ClassCounters {
         self.device_nanos = [self.device_nanos[1], 0];
     }
 
-    fn into_outcome(self) -> ClassOutcome {
+    fn into_outcome(self, keeps_latencies: bool) -> ClassOutcome {
         let mut all = OperationCounters::default();
         self.by_operation.iter().for_each(|operation| all.add(operation));
         ClassOutcome {
@@ -153,6 +161,7 @@ impl ClassCounters {
             read_latency_p99_nanos: self.read_latency.quantile(0.99),
             latency_p999_nanos: self.latency.quantile(0.999),
             latency_max_nanos: self.latency.max(),
+            latency: if keeps_latencies { self.latency } else { Latencies::default() },
             ..self.counts
         }
     }
@@ -368,7 +377,7 @@ impl Collector {
                 Throughput::default()
             },
             head: self.head.points,
-            classes: self.classes.into_iter().map(ClassCounters::into_outcome).collect(),
+            classes: self.classes.into_iter().map(|class| class.into_outcome(self.window.keeps_latencies)).collect(),
             ..Outcome::default()
         }
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use ioweir_core::cores::{CoreScheduler as _, Cores, Log, Work};
 use ioweir_core::{Nanos, Tag};
 
-use super::LayerTimes;
+use super::{LayerTimes, Returns};
 use super::pool::{Ran, Requests, TurnCosts, WorkerPool};
 
 /// A request as the cores know it.
@@ -20,11 +20,34 @@ pub(super) struct CoreWork {
     ready: Nanos,
     /// Whether nothing remains but to answer it.
     is_answer: bool,
+    /// How often it came back to a queue, and of that, how often it was preempted.
+    returned: u8,
+    preempted: u8,
 }
 
 impl CoreWork {
-    pub(super) const NONE: Self =
-        Self { tag: None, left: Nanos::ZERO, after: Nanos::ZERO, ready: Nanos::ZERO, is_answer: false };
+    pub(super) const NONE: Self = Self {
+        tag: None,
+        left: Nanos::ZERO,
+        after: Nanos::ZERO,
+        ready: Nanos::ZERO,
+        is_answer: false,
+        returned: 0,
+        preempted: 0,
+    };
+
+    /// The returns of a request that took so much time by layer.
+    pub(super) fn returns(&self, times: &LayerTimes) -> Returns {
+        let mut requests = [0; 4];
+        requests[usize::from(self.returned.min(3))] = 1;
+        let waited = |nanos: u64| u64::from(nanos > 0);
+        Returns {
+            requests,
+            preempted: self.preempted.into(),
+            log: waited(times.log_room_nanos()),
+            own_work: waited(times.own_work_nanos()),
+        }
+    }
 }
 
 /// The way of a request through the machine.
@@ -83,7 +106,7 @@ pub(super) trait CoreRequests {
 
 /// The workers, and the requests that wait for them.
 pub(super) struct Workers {
-    pool: WorkerPool<Cores>,
+    pool: WorkerPool,
     desk: Desk,
     /// The processor time of a request that waited in the server, before it goes on.
     slow_path: Nanos,
@@ -120,9 +143,10 @@ impl Workers {
         self.next_time() <= now || !self.desk.leaves.is_empty()
     }
 
-    /// Time that workers were busy, turns included, up to their last event.
-    pub(super) fn busy(&self) -> Nanos {
-        Nanos(self.pool.busy().nanos() + self.pool.begun_nanos())
+    /// Time that workers were busy up to `now`: all of it, and with turns that have ended.
+    pub(super) fn busy(&self, now: Nanos) -> [Nanos; 2] {
+        let busy = self.pool.busy();
+        [Nanos(busy.nanos() + self.pool.begun_nanos(now.0)), Nanos(busy.turn)]
     }
 
     /// Requests for which the scheduler has no room.
@@ -135,23 +159,21 @@ impl Workers {
         &mut self.desk.leaves
     }
 
-    fn at_desk<'a, T>(&'a mut self, now: Nanos, table: &'a mut T) -> (&'a mut WorkerPool<Cores>, AtDesk<'a, T>) {
+    fn at_desk<'a, T>(&'a mut self, now: Nanos, table: &'a mut T) -> (&'a mut WorkerPool, AtDesk<'a, T>) {
         self.pool.now = now.0;
         (&mut self.pool, AtDesk { desk: &mut self.desk, table })
     }
 
-    /// A request has arrived, with its processor time before its device and after it. One that is answered without its device needs both at
-    /// once.
+    /// A request has arrived, with its processor time before its device and after it.
     pub(super) fn arrive(
         &mut self,
         now: Nanos,
         request: u32,
-        (before, after): (Nanos, Nanos),
+        (left, after): (Nanos, Nanos),
         is_answer: bool,
         table: &mut impl CoreRequests,
     ) {
-        let (left, after) = if is_answer { (before.after(after), Nanos::ZERO) } else { (before, after) };
-        *table.work(request).0 = CoreWork { tag: None, left, after, ready: now, is_answer };
+        *table.work(request).0 = CoreWork { left, after, ready: now, is_answer, ..CoreWork::NONE };
         let (pool, mut at_desk) = self.at_desk(now, table);
         at_desk.submit(pool, request);
     }
@@ -161,9 +183,7 @@ impl Workers {
         let (work, _) = table.work(request);
         *work = CoreWork { left: work.after, ready: now, is_answer: true, ..*work };
         let Some(tag) = work.tag else { return true };
-        let (pool, mut at_desk) = self.at_desk(now, table);
-        pool.scheduler.restarted(now, tag);
-        pool.wake(&mut at_desk);
+        self.restarted(now, request, tag, table);
         false
     }
 
@@ -172,6 +192,13 @@ impl Workers {
         let (work, _) = table.work(request);
         *work = CoreWork { left: cost, ready: now, ..*work };
         let Some(tag) = work.tag else { return self.desk.leaves.push(Leaves::ForDevice(request)) };
+        self.restarted(now, request, tag, table);
+    }
+
+    /// A request comes back to a queue.
+    fn restarted(&mut self, now: Nanos, request: u32, tag: Tag, table: &mut impl CoreRequests) {
+        let work = table.work(request).0;
+        work.returned = work.returned.saturating_add(1);
         let (pool, mut at_desk) = self.at_desk(now, table);
         pool.scheduler.restarted(now, tag);
         pool.wake(&mut at_desk);
@@ -188,9 +215,7 @@ impl Workers {
         times.waited(part, now.since(work.ready).0);
         (work.left, work.ready) = (work.left.after(self.slow_path), now);
         let Some(tag) = work.tag else { return self.desk.leaves.push(Leaves::ForDevice(request)) };
-        let (pool, mut at_desk) = self.at_desk(now, table);
-        pool.scheduler.restarted(now, tag);
-        pool.wake(&mut at_desk);
+        self.restarted(now, request, tag, table);
     }
 
     /// Does what is due at `now`.
@@ -208,7 +233,7 @@ impl Workers {
 }
 
 impl<T: CoreRequests> AtDesk<'_, T> {
-    fn submit(&mut self, pool: &mut WorkerPool<Cores>, request: u32) {
+    fn submit(&mut self, pool: &mut WorkerPool, request: u32) {
         match pool.scheduler.submit(Nanos(pool.now), self.table.asked(request)) {
             Ok(tag) => {
                 self.table.work(request).0.tag = Some(tag);
@@ -223,7 +248,7 @@ impl<T: CoreRequests> AtDesk<'_, T> {
     }
 
     /// A worker has run a request for its burst.
-    fn ran(&mut self, pool: &mut WorkerPool<Cores>, worker: u32, Ran { tag, paid, used, .. }: Ran) {
+    fn ran(&mut self, pool: &mut WorkerPool, worker: u32, Ran { tag, paid, used, .. }: Ran) {
         let (now, used) = (Nanos(pool.now), Nanos(used));
         let request = self.desk.by_tag[tag.index()];
         let (work, times) = self.table.work(request);
@@ -233,6 +258,8 @@ impl<T: CoreRequests> AtDesk<'_, T> {
         let (is_answer, after) = (work.is_answer, work.after);
         if work.left > Nanos::ZERO {
             work.ready = now;
+            work.returned = work.returned.saturating_add(1);
+            work.preempted = work.preempted.saturating_add(1);
             pool.scheduler.preempted(now, worker, tag, used);
             pool.wake(self);
         } else if is_answer || after == Nanos::ZERO {
@@ -249,12 +276,12 @@ impl<T: CoreRequests> AtDesk<'_, T> {
     }
 }
 
-impl<T: CoreRequests> Requests<Cores> for AtDesk<'_, T> {
+impl<T: CoreRequests> Requests for AtDesk<'_, T> {
     fn log(&self) -> Log {
         self.table.log()
     }
 
-    fn take_up(&mut self, pool: &mut WorkerPool<Cores>, worker: u32, tag: Tag) -> Option<u64> {
+    fn take_up(&mut self, pool: &mut WorkerPool, worker: u32, tag: Tag) -> Option<u64> {
         let (now, request) = (Nanos(pool.now), self.desk.by_tag[tag.index()]);
         let may_run = self.table.may_run(now, request);
         let (work, times) = self.table.work(request);

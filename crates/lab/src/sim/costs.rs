@@ -73,8 +73,13 @@ impl Variation {
 
 impl ClassCosts {
     /// The processor time of a request before its device and after it, where it is slow if it waits for that; `draws` are those of its
-    /// client.
-    pub(super) fn of(&self, record: &Record, is_slow: bool, draws: Option<&mut Random>) -> (Nanos, Nanos) {
+    /// client. A request that is answered without its device needs both at once.
+    pub(super) fn of(
+        &self,
+        record: &Record,
+        (is_slow, is_at_once): (bool, bool),
+        draws: Option<&mut Random>,
+    ) -> (Nanos, Nanos) {
         let data = u128::from(record.length_bytes) * u128::from(self.kibibyte.0) / 1024;
         let data = Nanos(u64::try_from(data).unwrap_or(u64::MAX));
         let (before, after) = match record.operation {
@@ -83,10 +88,12 @@ impl ClassCosts {
             Operation::Flush | Operation::Discard => (self.other, self.completion),
         };
         let before = if is_slow { before.after(self.slow_path) } else { before };
+        let (before, after) = if is_at_once { (before.after(after), Nanos::ZERO) } else { (before, after) };
         match (&self.variation, draws) {
             (Some(variation), Some(draws)) => {
                 let before = variation.draw(before, draws).after(variation.draw_tail(draws));
-                (before, variation.draw(after, draws))
+                let after = if is_at_once { after } else { variation.draw(after, draws) };
+                (before, after)
             }
             _ => (before, after),
         }

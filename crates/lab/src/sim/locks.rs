@@ -1,19 +1,43 @@
 //! Waits of a machine's requests for one another: locks of objects, and writes that wait for late work of the server itself.
 //!
-//! An object, or a region, is a piece of the addresses of a class's devices. A request belongs to that of its first byte.
+//! An object, or a region, is a piece of the addresses of a class's devices, to which a request belongs by its first byte; or the object of
+//! a request is drawn, whatever its address.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use ioweir_core::Nanos;
 
-/// A piece of the addresses of devices: the first device, and the number of the piece.
+/// A piece of the addresses of devices: the first device, and the number of the piece. What is drawn is of the first device of all.
 pub(super) type Piece = (usize, u64);
+
+/// What requests lock, or work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pieces {
+    /// So many bytes of addresses each; above zero.
+    OfBytes(u64),
+    /// So many in all; above zero. Each request draws one.
+    Drawn(u32),
+}
+
+impl Pieces {
+    /// How many there are, if requests draw them.
+    pub(super) fn drawn(self) -> Option<u32> {
+        if let Self::Drawn(count) = self { Some(count) } else { None }
+    }
+
+    /// The piece of a request, from its place: the first of its devices, and its address; and from what it has drawn.
+    pub(super) fn of(self, (device, address): (usize, u64), drawn: u32) -> Piece {
+        match self {
+            Self::OfBytes(bytes) => (device, address / bytes),
+            Self::Drawn(count) => (0, u64::from(drawn % count)),
+        }
+    }
+}
 
 /// Locks of a machine's objects, as an experiment has them.
 #[derive(Clone, Debug)]
 pub struct MachineLocks {
-    /// The size of an object; above zero.
-    pub object_bytes: u64,
+    pub objects: Pieces,
     /// Whether requests of each class lock their object.
     pub is_locking: Vec<bool>,
 }
@@ -22,8 +46,8 @@ pub struct MachineLocks {
 #[derive(Debug)]
 pub(super) struct Locks {
     pub(super) spec: MachineLocks,
-    /// Requests that hold the lock of each object, or wait for it: the first holds it.
-    queues: BTreeMap<Piece, VecDeque<u32>>,
+    /// The request that holds the lock of each object, and those that wait for it.
+    queues: BTreeMap<Piece, (u32, VecDeque<u32>)>,
 }
 
 impl Locks {
@@ -33,25 +57,26 @@ impl Locks {
 
     /// Takes a lock for a request, or lets the request wait for it; returns whether the request has it.
     pub(super) fn acquire(&mut self, object: Piece, request: u32) -> bool {
-        let queue = self.queues.entry(object).or_default();
-        if queue.front() != Some(&request) {
-            queue.push_back(request);
+        let (holder, waiting) = self.queues.entry(object).or_insert((request, VecDeque::new()));
+        let has_it = *holder == request;
+        if !has_it {
+            waiting.push_back(request);
         }
-        queue.front() == Some(&request)
+        has_it
     }
 
     /// Whether a request has this lock.
     pub(super) fn is_held(&self, object: Piece, request: u32) -> bool {
-        self.queues.get(&object).is_some_and(|queue| queue.front() == Some(&request))
+        self.queues.get(&object).is_some_and(|(holder, _)| *holder == request)
     }
 
     /// Releases a lock, and returns the request that has it now.
     pub(super) fn release(&mut self, object: Piece) -> Option<u32> {
-        let queue = self.queues.get_mut(&object)?;
-        queue.pop_front();
-        let next = queue.front().copied();
-        if next.is_none() {
-            self.queues.remove(&object);
+        let (holder, waiting) = self.queues.get_mut(&object)?;
+        let next = waiting.pop_front();
+        match next {
+            Some(next) => *holder = next,
+            None => drop(self.queues.remove(&object)),
         }
         next
     }
@@ -62,8 +87,7 @@ impl Locks {
 pub struct OwnWork {
     /// The class whose requests it is.
     pub class: usize,
-    /// The size of a region; above zero.
-    pub region_bytes: u64,
+    pub regions: Pieces,
     /// How long work may last before writes to its region wait for it.
     pub within: Nanos,
 }
@@ -119,7 +143,7 @@ mod tests {
 
     #[test]
     fn lock_is_granted_in_request_order() {
-        let mut locks = Locks::new(MachineLocks { object_bytes: 1, is_locking: Vec::new() });
+        let mut locks = Locks::new(MachineLocks { objects: Pieces::OfBytes(1), is_locking: Vec::new() });
         let [one, other] = [(0, 0), (0, 1)];
         assert!(locks.acquire(one, 5) && locks.acquire(other, 6) && locks.acquire(one, 5));
         assert!(!locks.acquire(one, 1) && !locks.acquire(one, 7) && !locks.acquire(one, 2));
@@ -132,7 +156,7 @@ mod tests {
 
     #[test]
     fn writes_wait_for_late_work_only() {
-        let mut gates = Gates::new(OwnWork { class: 0, region_bytes: 1, within: Nanos(100) });
+        let mut gates = Gates::new(OwnWork { class: 0, regions: Pieces::OfBytes(1), within: Nanos(100) });
         let [one, other] = [(0, 3), (1, 3)];
         gates.begin(one, Nanos(1_000));
         gates.begin(one, Nanos(1_050));

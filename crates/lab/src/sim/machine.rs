@@ -20,7 +20,7 @@ use super::table::{InMachine, Table};
 use super::watch::Watch;
 use super::{
     Arrivals, ClassCosts, Clients, Collector, Ended, Failure, Finished, LayerTimes, MachineLocks, Misses, Observer,
-    OwnWork, ReadAhead, Route, Simulation, Site, Sites, TurnCosts, Waits,
+    OwnWork, ReadAhead, Returns, Route, Simulation, Site, Sites, TurnCosts, Waits,
 };
 
 pub struct MachineDevice<'a> {
@@ -79,10 +79,10 @@ pub struct MachineEnded {
     pub all: Ended,
     /// Of each device.
     pub devices: Vec<Ended>,
-    /// The time of each class by layer.
-    pub by_class: Vec<LayerTimes>,
-    /// Time that workers were busy, all together.
-    pub cores_busy: Nanos,
+    /// The time of each class by layer, and how its requests came back to the workers.
+    pub by_class: Vec<(LayerTimes, Returns)>,
+    /// Time that workers were busy, all together: all of it, and with turns.
+    pub cores_busy: [Nanos; 2],
     pub log: Option<LogEnded>,
     /// Writes of consistency points, and reads ahead, that devices have completed.
     pub own_requests: u64,
@@ -157,9 +157,11 @@ struct Run<'a, 'o, O> {
     by_slot: Vec<Vec<u32>>,
     /// Requests of the foreground that each device has.
     foreground: Vec<u64>,
-    by_class: Vec<LayerTimes>,
+    by_class: Vec<(LayerTimes, Returns)>,
     from: Nanos,
     until: Nanos,
+    /// The time that workers were busy when the warm-up ended; unknown before that.
+    busy_before: Option<[Nanos; 2]>,
     now: Nanos,
     end: Nanos,
     arrived: u64,
@@ -209,7 +211,7 @@ pub fn run_machine<O: Observer<Policy>>(
         },
         workers,
         table,
-        by_class: vec![LayerTimes::default(); classes],
+        by_class: vec![Default::default(); classes],
         clients,
         collector,
         observer: &observer,
@@ -217,6 +219,7 @@ pub fn run_machine<O: Observer<Policy>>(
         foreground: vec![0; count],
         from,
         until,
+        busy_before: None,
         now: Nanos::ZERO,
         end: Nanos::ZERO,
         arrived: 0,
@@ -238,8 +241,12 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             if next == Nanos::NEVER {
                 return Ok(());
             }
+            if next >= self.from && self.busy_before.is_none() {
+                self.busy_before = self.workers.as_ref().map(|workers| workers.busy(self.from));
+            }
             if next > self.until {
                 self.devices.engines.iter_mut().for_each(|engine| engine.step_to(self.until));
+                self.now = self.until;
                 return Ok(());
             }
             (self.now, self.devices.now) = (next, next);
@@ -433,11 +440,16 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             has_buffers: false,
             completed: 0,
             seed: 0,
+            drawn: 0,
         });
         match &mut self.workers {
             Some(workers) => {
                 // A record that was read late has waited for its turn since it arrived.
                 self.table.requests[request].times.core_waited(self.now.since(arrival).0);
+                if self.table.objects > 0 && !way.is_of_server() {
+                    let drawn = self.table.draws[client].below(u64::from(self.table.objects));
+                    self.table.requests[request].drawn = drawn as u32;
+                }
                 if self.table.is_own_work(class)
                     && let Some(region) = self.table.region_of(request)
                     && let Some(gates) = &mut self.table.gates
@@ -449,9 +461,10 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
                     self.table.requests[request].seed = draws.get_mut(client).map_or(0, Random::bits);
                 }
                 let is_slow = record.operation == Operation::Read && matches!(way, Way::Device { .. } | Way::Direct);
-                let costs = self.table.costs[class].of(&record, is_slow, draws.get_mut(client));
+                let is_at_once = way.is_without_device();
+                let costs = self.table.costs[class].of(&record, (is_slow, is_at_once), draws.get_mut(client));
                 let costs = (costs.0, if way == Way::Direct { Nanos::ZERO } else { costs.1 });
-                workers.arrive(self.now, request, costs, way.is_without_device(), &mut self.table);
+                workers.arrive(self.now, request, costs, is_at_once, &mut self.table);
             }
             None => self.send(request, arrivals)?,
         }
@@ -492,7 +505,7 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
 
     /// A request leaves the machine.
     fn answer(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) {
-        let InMachine { record, number, arrival, class, way, times, retry, .. } = self.table.requests[request];
+        let InMachine { record, number, arrival, class, way, times, retry, work, .. } = self.table.requests[request];
         self.let_others_go(request);
         self.table.requests.release(request);
         if let Some(retry) = retry {
@@ -505,7 +518,9 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         self.collector.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
         debug_assert_eq!(times.sum_nanos(), self.now.since(arrival).0, "the time of all layers is the latency");
         if self.now >= self.from {
-            self.by_class[class as usize].add(&times);
+            let (all_times, returns) = &mut self.by_class[class as usize];
+            all_times.add(&times);
+            returns.add(&work.returns(&times));
         }
         if O::WATCHES {
             if way.is_without_device() {
@@ -565,7 +580,12 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             },
             devices,
             by_class: self.by_class.clone(),
-            cores_busy: self.workers.as_ref().map_or(Nanos::ZERO, Workers::busy),
+            cores_busy: self.workers.as_ref().map_or([Nanos::ZERO; 2], |workers| {
+                let before = self.busy_before.unwrap_or_default();
+                let mut busy = workers.busy(self.now);
+                busy.iter_mut().zip(before).for_each(|(busy, before)| *busy = busy.since(before));
+                busy
+            }),
             log: self.table.log.as_ref().map(Points::ended),
             own_requests: self.table.own_completed,
         }

@@ -52,16 +52,16 @@ pub use goal::Goal;
 pub use latencies::Latencies;
 pub use layers::{Layer, LayerTimes, TIME_PARTS, TimePart};
 pub use load::{Load, LoadError};
-pub use locks::{MachineLocks, OwnWork};
+pub use locks::{MachineLocks, OwnWork, Pieces};
 pub use log::{LogEnded, MachineLog};
 pub use machine::{Machine, MachineCores, MachineDevice, MachineEnded, run_machine};
 pub use misses::Misses;
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
-    Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step,
-    StreamOutcome, Throughput, TierOutcome,
+    Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, Returns, ServiceSums,
+    Step, StreamOutcome, Throughput, TierOutcome,
 };
-pub use pool::{Discipline, TurnCosts};
+pub use pool::TurnCosts;
 pub use replay::simulate;
 pub use route::Route;
 pub use serial::{Serial, SerialSpec};

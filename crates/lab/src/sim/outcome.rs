@@ -146,6 +146,8 @@ pub struct ClassOutcome {
     pub latency_p999_nanos: u64,
     /// The longest.
     pub latency_max_nanos: u64,
+    /// All of them, if latencies are kept.
+    pub latency: Latencies,
     /// Dispatches to the device.
     pub dispatched: u64,
     /// Sum of their times in the device.
@@ -156,6 +158,8 @@ pub struct ClassOutcome {
     pub refused: u64,
     /// The time of the requests by layer; known of machines.
     pub layers: Option<LayerTimes>,
+    /// How its requests came back to the workers; nothing without cores.
+    pub returns: Returns,
     /// Of background work.
     pub debt: Option<DebtOutcome>,
     /// Step by step from the start, the warm-up included; none in a comparison.
@@ -215,8 +219,35 @@ pub struct DeviceOutcome {
 pub struct CoresOutcome {
     /// How many.
     pub workers: u32,
-    /// Time that they were busy, all together, the warm-up included.
+    /// Time that they were busy, all together.
     pub busy: Nanos,
+    /// Of that, the time that turns took.
+    pub turn: Nanos,
+}
+
+/// How requests came back to the queues of workers: after their device, after a wait in the server, or preempted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Returns {
+    /// Requests by the number of their returns: none, one, two, more.
+    pub requests: [u64; 4],
+    /// How often requests were preempted.
+    pub preempted: u64,
+    /// Requests that waited for room in the log.
+    pub log: u64,
+    /// Requests that waited for late work of the server itself.
+    pub own_work: u64,
+}
+
+impl Returns {
+    /// Adds the returns of others.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (sum, count) in self.requests.iter_mut().zip(other.requests) {
+            *sum += count;
+        }
+        self.preempted += other.preempted;
+        self.log += other.log;
+        self.own_work += other.own_work;
+    }
 }
 
 /// A class of clients in one step of time.

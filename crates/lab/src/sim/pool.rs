@@ -3,27 +3,10 @@
 //! The pool calls the schedule and says when a worker is due. What a request is, and what becomes of it when a worker has run it, is
 //! the caller's: [`Requests`].
 
-use ioweir_core::cores::{CoreScheduler, Cores, Log, Turn};
+use ioweir_core::cores::{CoreScheduler as _, Cores, Log, Turn};
 use ioweir_core::{Nanos, Tag};
 
 use super::Serial;
-
-/// A policy that is told the remaining work of a request. Only the oracle uses it.
-pub trait Discipline: CoreScheduler {
-    /// The remaining work, over all phases, of the request that will be queued next.
-    fn foresee(&mut self, _remaining: Nanos) {}
-
-    /// Whether workers may idle although requests are queued, because they are reserved for others.
-    fn reserves_workers(&self) -> bool {
-        false
-    }
-}
-
-impl Discipline for Cores {
-    fn reserves_workers(&self) -> bool {
-        self.reserves_workers()
-    }
-}
 
 /// Processor time that workers spend on turns, and windows in which they begin nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,15 +22,13 @@ pub struct TurnCosts {
 }
 
 /// The requests that a pool executes.
-pub(crate) trait Requests<S> {
+pub(crate) trait Requests {
     /// The state of the write log, for the schedule.
-    fn log(&self) -> Log {
-        Log::default()
-    }
+    fn log(&self) -> Log;
 
     /// A worker takes up a request: the processor time that it needs before it is done or waits; `None` if it cannot run now, and was
     /// suspended.
-    fn take_up(&mut self, pool: &mut WorkerPool<S>, worker: u32, tag: Tag) -> Option<u64>;
+    fn take_up(&mut self, pool: &mut WorkerPool, worker: u32, tag: Tag) -> Option<u64>;
 }
 
 /// The activity of a worker until it is due.
@@ -89,9 +70,6 @@ pub(crate) struct Ran {
     pub(crate) paid: u64,
     /// The processor time since it was taken up.
     pub(crate) used: u64,
-    /// Whether that is all that it needed; otherwise it has used up its allowance.
-    #[cfg_attr(not(feature = "servers"), expect(dead_code, reason = "only servers have requests of several bursts"))]
-    pub(crate) is_done: bool,
 }
 
 /// Time that workers were busy, in nanoseconds, and the turns that they had.
@@ -110,21 +88,11 @@ impl Busy {
     pub(crate) fn nanos(&self) -> u64 {
         self.turn + self.run + self.held
     }
-
-    #[cfg(feature = "servers")]
-    pub(crate) fn since(&self, start: &Self) -> Self {
-        Self {
-            turn: self.turn - start.turn,
-            run: self.run - start.run,
-            held: self.held - start.held,
-            turns: self.turns - start.turns,
-        }
-    }
 }
 
 /// Workers under a schedule.
-pub(crate) struct WorkerPool<S> {
-    pub(crate) scheduler: S,
+pub(crate) struct WorkerPool {
+    pub(crate) scheduler: Cores,
     pub(crate) now: u64,
     costs: TurnCosts,
     doing: Box<[Doing]>,
@@ -134,16 +102,14 @@ pub(crate) struct WorkerPool<S> {
     next: (u64, u32),
     given: Box<[Given]>,
     idle: Vec<u32>,
-    /// Workers that take up a turn or stand still: each takes a request afterwards.
-    before_requests: u32,
     /// The busy time of turns and requests that have ended.
     busy: Busy,
 }
 
 const NEVER: u64 = u64::MAX;
 
-impl<S: Discipline> WorkerPool<S> {
-    pub(crate) fn new(scheduler: S, workers: u32, costs: TurnCosts) -> Self {
+impl WorkerPool {
+    pub(crate) fn new(scheduler: Cores, workers: u32, costs: TurnCosts) -> Self {
         Self {
             scheduler,
             now: 0,
@@ -153,7 +119,6 @@ impl<S: Discipline> WorkerPool<S> {
             next: (NEVER, 0),
             given: vec![Given::default(); workers as usize].into(),
             idle: (0..workers).rev().collect(),
-            before_requests: 0,
             busy: Busy::default(),
         }
     }
@@ -173,25 +138,13 @@ impl<S: Discipline> WorkerPool<S> {
         }
     }
 
-    /// The number of workers that idle.
-    #[cfg(feature = "servers")]
-    pub(crate) fn idle(&self) -> u32 {
-        u32::try_from(self.idle.len()).unwrap_or(u32::MAX)
-    }
-
-    /// The number of workers that will take a request without being woken.
-    #[cfg(feature = "servers")]
-    pub(crate) fn before_requests(&self) -> u32 {
-        self.before_requests
-    }
-
     /// The time that workers have been busy with what is over.
     pub(crate) fn busy(&self) -> Busy {
         self.busy
     }
 
-    /// The time that workers have been busy with what is not over, up to now.
-    pub(crate) fn begun_nanos(&self) -> u64 {
+    /// The time that workers have been busy with what is not over, up to `now`.
+    pub(crate) fn begun_nanos(&self, now: u64) -> u64 {
         let begun = self.doing.iter().zip(&self.due).map(|(doing, due)| {
             let whole = match doing {
                 Doing::Idle => return 0,
@@ -199,7 +152,7 @@ impl<S: Discipline> WorkerPool<S> {
                 Doing::Held { since } => due - since,
                 Doing::Running { paid, burst, .. } => paid + burst,
             };
-            whole - (due - self.now)
+            whole - (due - now)
         });
         begun.sum()
     }
@@ -213,12 +166,10 @@ impl<S: Discipline> WorkerPool<S> {
         let ran = match self.doing[at] {
             Doing::Idle => None,
             Doing::Turning { span } => {
-                self.before_requests -= 1;
                 self.busy.turn += span;
                 None
             }
             Doing::Held { since } => {
-                self.before_requests -= 1;
                 self.busy.held += self.now - since;
                 None
             }
@@ -228,7 +179,7 @@ impl<S: Discipline> WorkerPool<S> {
                 if !is_done {
                     self.given[at].interrupted = Some(tag);
                 }
-                Some(Ran { tag, paid, used: burst, is_done })
+                Some(Ran { tag, paid, used: burst })
             }
         };
         // The worker does nothing until `proceed` decides, but does not count as idle.
@@ -237,7 +188,7 @@ impl<S: Discipline> WorkerPool<S> {
     }
 
     /// One more request is queued: an idle worker begins a turn, if there is one.
-    pub(crate) fn wake(&mut self, requests: &mut impl Requests<S>) {
+    pub(crate) fn wake(&mut self, requests: &mut impl Requests) {
         // With reserved workers, the first idle worker may not take the turn, and another one must. Those that were asked in vain are at
         // the end of the list.
         let mut asked = 0;
@@ -256,7 +207,7 @@ impl<S: Discipline> WorkerPool<S> {
     }
 
     /// Gives a worker its next turn, or lets it idle; returns whether it has one. If it comes from another turn, it first pays for that.
-    fn turn(&mut self, worker: u32, paid: u64, requests: &mut impl Requests<S>) -> bool {
+    fn turn(&mut self, worker: u32, paid: u64, requests: &mut impl Requests) -> bool {
         let Turn::Serve { slice, switched, .. } = self.scheduler.next(Nanos(self.now), worker, requests.log()) else {
             self.doing[worker as usize] = Doing::Idle;
             self.idle.push(worker);
@@ -268,16 +219,14 @@ impl<S: Discipline> WorkerPool<S> {
         if span == 0 {
             self.proceed(worker, requests);
         } else {
-            self.before_requests += 1;
             self.plan(worker, self.now + span, Doing::Turning { span });
         }
         true
     }
 
     /// Lets a worker take requests until one runs or its turn is over.
-    pub(crate) fn proceed(&mut self, worker: u32, requests: &mut impl Requests<S>) {
+    pub(crate) fn proceed(&mut self, worker: u32, requests: &mut impl Requests) {
         if let Some(until) = self.costs.serial.and_then(|serial| serial.until(self.now)) {
-            self.before_requests += 1;
             return self.plan(worker, until, Doing::Held { since: self.now });
         }
         let began = *self.given[worker as usize].began.get_or_insert(self.now);

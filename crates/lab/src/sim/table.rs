@@ -8,7 +8,7 @@ use ioweir_trace::Record;
 
 use super::buffers::Buffers;
 use super::cores::{CoreRequests, CoreWork, Way, Workers};
-use super::locks::{Gates, Locks, Piece};
+use super::locks::{Gates, Locks, Piece, Pieces};
 use super::log::Points;
 use super::{ClassCosts, Clients, LayerTimes, MachineCores, Misses, ReadAhead, Route};
 
@@ -39,6 +39,8 @@ pub(super) struct InMachine {
     pub(super) completed: u8,
     /// The seed of its processor times between two visits of its device.
     pub(super) seed: u64,
+    /// Which object it locks, where that is drawn.
+    pub(super) drawn: u32,
 }
 
 /// The requests of a machine, and what they find in the server before their devices.
@@ -57,6 +59,8 @@ pub(super) struct Table {
     pub(super) read_ahead: Option<ReadAhead>,
     pub(super) locks: Option<Locks>,
     pub(super) gates: Option<Gates>,
+    /// The number of objects of which each request draws one; zero if none is drawn.
+    pub(super) objects: u32,
     pub(super) buffers: Option<Buffers>,
     /// Requests of the server itself that are in the machine: writes of consistency points, and reads ahead.
     pub(super) own_live: u64,
@@ -84,6 +88,7 @@ impl Table {
             read_ahead: None,
             locks: None,
             gates: None,
+            objects: 0,
             buffers: None,
             own_live: 0,
             own_completed: 0,
@@ -117,7 +122,11 @@ impl Table {
             read_buffers,
             slow_path,
         } = cores;
-        let draws = misses.iter().any(Misses::draws) || costs.iter().any(|costs| costs.variation.is_some());
+        let pieces = [locks.as_ref().map(|locks| locks.objects), own_work.as_ref().map(|own| own.regions)];
+        self.objects = pieces.into_iter().flatten().find_map(Pieces::drawn).unwrap_or(0);
+        let draws = self.objects > 0
+            || misses.iter().any(Misses::draws)
+            || costs.iter().any(|costs| costs.variation.is_some());
         if draws {
             self.draws = (0..clients as u64).map(|client| Random::stream(seed, FIRST_DRAWS + client)).collect();
         }
@@ -152,7 +161,7 @@ impl Table {
         }
         (*further, *completed) = (*further - 1, *completed + 1);
         let mut draws = Random::stream(*seed, u64::from(*completed));
-        Some(self.costs[*class as usize].of(record, false, Some(&mut draws)).1)
+        Some(self.costs[*class as usize].of(record, (false, false), Some(&mut draws)).1)
     }
 
     /// Takes memory for what a request reads, if it needs any; otherwise it waits.
@@ -193,16 +202,15 @@ impl Table {
         self.is_background[self.requests[request].class as usize]
     }
 
-    /// The piece of its devices, of so many bytes, to which a request belongs.
-    fn piece(&self, request: u32, bytes: u64) -> Piece {
-        let InMachine { class, record, .. } = &self.requests[request];
-        (self.routes[*class as usize].devices.start, record.offset_bytes / bytes)
+    fn piece(&self, request: u32, pieces: Pieces) -> Piece {
+        let InMachine { class, record, drawn, .. } = &self.requests[request];
+        pieces.of((self.routes[*class as usize].devices.start, record.offset_bytes), *drawn)
     }
 
     /// The lock that a request has or waits for.
     pub(super) fn lock_of(&self, request: u32) -> Option<Piece> {
         let spec = &self.locks.as_ref()?.spec;
-        spec.is_locking[self.requests[request].class as usize].then(|| self.piece(request, spec.object_bytes))
+        spec.is_locking[self.requests[request].class as usize].then(|| self.piece(request, spec.objects))
     }
 
     /// Whether the requests of a class are the server's own work, for which writes wait.
@@ -212,7 +220,7 @@ impl Table {
 
     /// The region in which a request is own work, or would wait for it.
     pub(super) fn region_of(&self, request: u32) -> Option<Piece> {
-        self.gates.as_ref().map(|gates| self.piece(request, gates.spec.region_bytes))
+        self.gates.as_ref().map(|gates| self.piece(request, gates.spec.regions))
     }
 
     /// Whether a write of a client goes on although there is work of the server itself in its region.

@@ -5,18 +5,18 @@ use crate::ReproduceError;
 use crate::cells::Cell;
 use ioweir_lab::server::{COSTS, PLATFORMS, ServerCell, ServerExperiment, WORKLOADS};
 
-pub(super) const METRICS: &str = "peak rate share response_mean response_p99 restarted_0 restarted_1 restarted_2 restarted_3 busy turn_share log_fill log_waits gate_waits preempted disks_busy steady growth";
+pub(super) const METRICS: &str = "peak rate share response_mean response_p99 restarted_0 restarted_1 restarted_2 restarted_3 busy turn_share log_fill log_waits gate_waits preempted steady growth";
 
 /// The numbers of a cell. Where there is no steady state, response times have no mean: they grow as long as the load lasts.
 fn measured(cell: Cell, result: &ServerCell) -> Cell {
     let steady = result.stationarity;
     let cell = cell.metric("steady", f64::from(u8::from(steady.is_steady))).metric("growth", steady.growth_seconds);
     result.runs.iter().fold(cell, |cell, outcome| {
-        let answered = outcome.all.time.len().max(1) as f64;
+        let answered = outcome.all.answered().max(1) as f64;
         let percent = |count: u64| count as f64 * 100.0 / answered;
         let p99 = outcome.all.quantile_seconds(0.99).unwrap_or(f64::NAN);
         let cell = if steady.is_steady {
-            let swings = outcome.batches.iter();
+            let swings = outcome.swings.iter();
             swings.fold(cell, |cell, mean| cell.metric("response_mean", *mean)).metric("response_p99", p99)
         } else {
             cell.metric("response_mean", f64::INFINITY).metric("response_p99", f64::INFINITY)
@@ -27,8 +27,7 @@ fn measured(cell: Cell, result: &ServerCell) -> Cell {
             .metric("log_fill", outcome.log_fill_max)
             .metric("log_waits", percent(outcome.returns.log))
             .metric("gate_waits", percent(outcome.returns.own_work))
-            .metric("preempted", percent(outcome.returns.preempted))
-            .metric("disks_busy", outcome.disk_utilisation);
+            .metric("preempted", percent(outcome.returns.preempted));
         let restarted = outcome.restart_percent().into_iter().enumerate();
         restarted.fold(cell, |cell, (count, percent)| cell.metric(&format!("restarted_{count}"), percent))
     })

@@ -1,7 +1,7 @@
 //! Tests of experiments on servers: the keys of files, and the runs that they give.
 
 use crate::document::Origin;
-use crate::run::{Progress, RunError, Silent};
+use crate::run::{Progress, RunError};
 
 use super::*;
 
@@ -37,11 +37,16 @@ fn file_runs_servers_at_shares_of_peak() {
     let expected = [("baseline", 0.5), ("baseline", 0.8), ("combo", 0.5), ("combo", 0.8), ("qats", 0.5), ("qats", 0.8)];
     assert_eq!(names, expected);
 
-    let (server, length) = (server("low-end", "spc-1"), RunLength { warm_up: 1, measured: 1 });
-    let found = peak(&server, &"baseline".parse().expect("a schedule"), length, length, 2).expect("a peak");
+    let platform = PlatformSpec::load("low-end").expect("a preset");
+    let workload = WorkloadSpec::load("spc-1").expect("a preset");
+    let server = Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect("it makes sense");
+    let length = RunLength { warm_up: 1, measured: 1 };
+    let baseline = "baseline".parse().expect("a schedule");
+    let found = peak(&server, &baseline, (length, length), 2, &Silent).expect("a peak");
     assert_eq!(report.peaks[0].requests_per_second.to_bits(), found.to_bits());
-    let runs = repeated(&server, &"combo".parse().expect("a schedule"), length, found * 0.8, 2).expect("runs");
-    let sums = |outcomes: &[ServerOutcome]| outcomes.iter().map(|outcome| outcome.all.sum_nanos).collect::<Vec<_>>();
+    let combo = "combo".parse().expect("a schedule");
+    let runs = repeated(&server, &combo, (length, found * 0.8), 2, &Silent).expect("runs");
+    let sums = |outcomes: &[ServerOutcome]| outcomes.iter().map(ServerOutcome::mean_seconds).collect::<Vec<_>>();
     assert_eq!(sums(&report.cells[3].runs), sums(&runs));
 }
 
@@ -51,7 +56,7 @@ fn settings_and_loads_give_way_to_a_schedules_own() {
         let text = from.iter().fold(SMALL.to_string(), |text, (from, to)| text.replace(from, to));
         let experiment = ServerExperiment::parse("small.toml", &text).expect("a valid file");
         let cells = experiment.run(&origin(), &Silent).expect("it runs").cells;
-        let sum = |cell: &ServerCell| cell.runs.iter().map(|run| run.all.sum_nanos).sum::<u128>();
+        let sum = |cell: &ServerCell| cell.runs.iter().filter_map(ServerOutcome::mean_seconds).sum::<f64>().to_bits();
         cells.iter().map(|cell| (cell.load.to_bits(), sum(cell))).collect::<Vec<_>>()
     };
     let short = sums(&[

@@ -1,6 +1,7 @@
 //! Presets are valid servers; bad input is refused with its position and a hint.
 
 use super::*;
+use crate::run::RunError;
 
 #[test]
 fn every_preset_makes_sense() {
@@ -50,22 +51,20 @@ fn a_workload_that_makes_no_sense_is_refused() {
         error(&operation("share = 0.0")),
         error(&operation("share = 1.0\nmisses_percent = [100.0]")),
         error(&operation("share = 1.0\nsizes = [[\"1GiB\", 1.0]]")),
-        error(&operation("share = 1.0\ndeadline = { percent = 10.0, within = \"0s\" }")),
         error(&operation("share = 1.0").replace("read", "erase")),
     ];
     insta::assert_snapshot!(cases.join("\n---\n"));
 }
 
 #[test]
-fn senseless_schedules_loads_and_names_are_refused() {
+fn senseless_schedules_and_names_are_refused() {
     let run = |platform: &str, schedule: &str, requests_per_second: f64| {
         let platform = PlatformSpec::load(platform)?;
-        let server = Server::new(platform, WorkloadSpec::load("spc-1")?, CostSpec::usual()?)?;
-        let (warm_up, measured) = (Nanos::ZERO, Nanos::from_millis(1));
-        server.run(&schedule.parse()?, &ServerLoad { requests_per_second, warm_up, measured, batches: 1, seed: 0 })
+        let server = Server::new(platform, WorkloadSpec::load("spc-1")?, costs()).map_err(RunError::Spec)?;
+        server.run(&schedule.parse().map_err(RunError::Scheduler)?, &load(requests_per_second, 1), &Silent)
     };
     let error = |platform: &str, schedule: &str, requests_per_second: f64| {
-        let refused: Result<_, ServerError> = run(platform, schedule, requests_per_second);
+        let refused: Result<_, RunError> = run(platform, schedule, requests_per_second);
         refused.expect_err("it is wrong").to_string()
     };
     let cases = [
@@ -74,11 +73,17 @@ fn senseless_schedules_loads_and_names_are_refused() {
         error("mid-range", "baseline:hq-weight=0", 1e3),
         error("mid-range", "baseline:hq-weight=-1", 1e3),
         error("mid-range", "baseline:queue=4", 1e3),
-        error("mid-range", "baseline", 0.0),
-        error("mid-range", "baseline", f64::NAN),
         error("mid-range", "baseline", f64::INFINITY),
     ];
     insta::assert_snapshot!(cases.join("\n---\n"));
+}
+
+#[test]
+fn restart_that_is_longer_than_its_request_is_refused() {
+    let text = COSTS.replace("[attributes]\nbase = \"71us\"", "[attributes]\nbase = \"62us\"");
+    assert_ne!(text, COSTS);
+    let error = CostSpec::parse("my.toml", &text).expect_err("it is wrong").to_string();
+    assert!(error.contains("restart: takes longer than attributes"), "{error}");
 }
 
 #[test]
