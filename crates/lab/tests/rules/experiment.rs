@@ -394,6 +394,11 @@ fn key_table_and_keys_agree() {
          slow_path = \"1us\", spread = 0.5, distribution = \"exponential\", tail = {{ share = 0.1, from = \"1ms\", to = \"2ms\" }} }}\n\
          [[class]]\nname = \"own\"\ndevice = \"d\"\nrate = \"1/s\"\nswing = {{ amplitude = 0.5, period = \"1s\" }}\n"
     );
+    let drawn = text.replace("object = \"1MiB\"", "objects = 4").replace("region = \"1MiB\"", "regions = 4");
+    let drawn: toml::Table = parse(&drawn).to_toml().parse().expect("TOML");
+    for name in ["locks", "own_work"] {
+        note(name, drawn[name].as_table().expect(name));
+    }
     let machine: toml::Table = parse(&text).to_toml().parse().expect("TOML");
     note("", &machine);
     for name in ["cores", "log", "read_ahead", "locks", "own_work"] {

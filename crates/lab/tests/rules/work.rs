@@ -59,6 +59,59 @@ fn late_own_work_gates_writes_of_region() {
 }
 
 #[test]
+fn drawn_objects_are_locked_at_any_address() {
+    let waited = |objects: u32| {
+        let locks = format!("[locks]\nobjects = {objects}");
+        first(&steady("70ms", "25ms", "locks = true", &locks)).layers.expect("a machine").lock_nanos()
+    };
+    // One object is as one that is as large as the device; of a thousand, no two requests draw the same.
+    assert_eq!([1, 1_000].map(waited), [16_000_000, 0]);
+}
+
+#[test]
+fn drawn_regions_gate_writes_at_any_address() {
+    let waited = |objects: &str| {
+        let own = format!(
+            "{objects}[own_work]\nclass = \"own\"\nregions = 4\nwithin = \"15ms\"\n[[class]]\nname = \"own\"\nrate = \"10/s\"\n\
+             arrivals = \"constant\"\ncost = {{ read = \"30ms\" }}"
+        );
+        let class = first(&steady("20s", "4ms", "read_ratio = 0.0\nlocks = true", &own));
+        class.layers.expect("a machine").own_work_nanos()
+    };
+    // As in one region, 18.8 ms for each of 199, if one in four does not find another region.
+    for objects in ["[locks]\nobjects = 4\n", "[locks]\nobjects = 4000\n", "[locks]\nobject = \"4KiB\"\n"] {
+        let share = waited(objects) as f64 / (199.0 * 18_800_000.0);
+        assert!((share - 0.25).abs() < 0.06, "{objects}: {share}");
+    }
+}
+
+#[test]
+fn returns_and_busy_time_are_of_measured_part() {
+    let text = steady("1s", "2ms", "", "").replace("interval = \"1s\"", "warm_up = \"500ms\"\ninterval = \"500ms\"");
+    let outcome = outcome(&text);
+    let class = &outcome.classes[0];
+    // A millisecond for each; the one that arrives at the end of the warm-up is measured.
+    assert_eq!((class.requests, class.returns.requests), (50, [0, 50, 0, 0]));
+    assert_eq!(outcome.cores.expect("cores").busy.0, 50 * 1_000_000);
+    let direct = first(&steady("1s", "2ms", "misses = 1.0\ndirect = 1.0", ""));
+    assert_eq!(direct.returns.requests, [99, 0, 0, 0]);
+    let again = first(&steady("1s", "2ms", "misses = [1.0, 1.0, 1.0, 1.0]", ""));
+    assert_eq!(again.returns.requests, [0, 0, 0, 99]);
+}
+
+#[test]
+fn consistency_points_have_no_tail() {
+    let runs = |tail: &str| {
+        let log = "[log]\nsize = \"16KiB\"\nclass = \"point\"\nbase = \"30us\"\n[[class]]\nname = \"point\"";
+        let text = steady("1s", "2ms", "read_ratio = 0.0", log).replace("[cores]\n", &format!("[cores]\n{tail}"));
+        outcome(&text).classes.iter().map(|class| class.layers.expect("a machine").core_run_nanos()).collect::<Vec<_>>()
+    };
+    let (plain, long) = (runs(""), runs("tail = { share = 1.0, from = \"2ms\", to = \"2ms\" }\n"));
+    assert_eq!((plain[0], long[0]), (99 * 1_000_000, 99 * 3_000_000));
+    assert!(plain[1] > 0 && plain[1] == long[1], "{plain:?} {long:?}");
+}
+
+#[test]
 fn costs_of_class_replace_those_of_cores() {
     let class = first(&steady("1s", "2ms", "cost = { read = \"1ms\", per_kib = \"10us\" }", ""));
     assert_eq!((class.requests, class.latency_sum_nanos), (99, 99 * 3_440_000));
@@ -134,6 +187,9 @@ fn senseless_work_is_refused_with_place() {
         ("object = \"1MiB\"", "object = \"0B\"", "locks.object"),
         ("[locks]\nobject = \"1MiB\"\n", "", "class[0].locks: what is locked is not said"),
         ("locks = true\n", "", "locks: no class locks anything"),
+        ("object = \"1MiB\"", "objects = 0", "locks.objects: is 0"),
+        ("object = \"1MiB\"", "", "locks.object: neither a size nor a number"),
+        ("region = \"2MiB\"", "region = \"2MiB\"\nregions = 4", "own_work.regions: is given beside region"),
         ("class = \"own\"", "class = \"point\"", "own_work.class"),
         ("region = \"2MiB\"", "region = \"0B\"", "own_work.region"),
         ("read_ratio = 0.5", "read_ratio = 1.0", "so that nothing could wait"),

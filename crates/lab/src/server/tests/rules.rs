@@ -107,12 +107,12 @@ fn pool_with_one_queue_is_m_m_c() {
         let server = Server::new(platform, workload.clone(), costs.clone()).expect("it makes sense");
         let (service, rate) = (100e-6, utilisation * f64::from(workers) / 100e-6);
         assert!((server.capacity() * utilisation / rate - 1.0).abs() < 1e-9);
-        let outcome = run(&server, "all-to-hq:window=1s", &load(rate, (1_500_000.0 / rate) as u32));
+        let outcome = run(&server, "all-to-hq:window=1s", &load(rate, (700_000.0 / rate) as u32));
         let wait =
             erlang_c(workers, utilisation * f64::from(workers)) * service / (f64::from(workers) * (1.0 - utilisation));
         let mean = outcome.mean_seconds().expect("requests were answered");
         let name = format!("M/M/{workers}: {mean}, in closed form {}", service + wait);
-        assert!((mean / (service + wait) - 1.0).abs() < 0.015, "{name}");
+        assert!((mean / (service + wait) - 1.0).abs() < 0.02, "{name}");
         assert!((outcome.utilisation / utilisation - 1.0).abs() < 0.01, "{}", outcome.utilisation);
     }
 }
