@@ -362,7 +362,7 @@ fn forecasters() -> String {
 
 fn servers() -> String {
     let mut out = format!(
-        "{NOTE}\n# Servers\n\nThe model of a storage server that schedules of its cores run on: platforms, workloads, and what the \
+        "{NOTE}\n# Servers\n\nStorage servers that schedules of their cores run on: platforms, workloads, and what the \
          work costs. `ioweir simulate examples/server.toml` runs one, `ioweir reproduce wafl` all of them.\n"
     );
     for (title, presets) in [("Platforms", PLATFORMS), ("Workloads", WORKLOADS)] {

@@ -29,9 +29,7 @@ use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits, Kind, Source, Work};
 use ioweir_core::random::SplitMix;
 use ioweir_lab::run::Silent;
-use ioweir_lab::server::{
-    CostSpec, OperationKind, Part, PlatformSpec, Server, ServerLoad, WorkCost, WorkloadSpec,
-};
+use ioweir_lab::server::{CostSpec, OperationKind, Part, PlatformSpec, Server, ServerLoad, WorkCost, WorkloadSpec};
 
 /// Draws that are the same for every schedule.
 struct Random(SplitMix);

@@ -158,7 +158,12 @@ fn pieces(bytes: Option<Size>, drawn: Option<u32>) -> Pieces {
 }
 
 /// Checks that a table gives the size of its pieces, or their number.
-fn check_pieces(table: &str, [size, number]: [&str; 2], bytes: Option<Size>, drawn: Option<u32>) -> Result<(), Complaint> {
+fn check_pieces(
+    table: &str,
+    [size, number]: [&str; 2],
+    bytes: Option<Size>,
+    drawn: Option<u32>,
+) -> Result<(), Complaint> {
     match (bytes, drawn) {
         (Some(bytes), None) if bytes.0 < SECTOR_BYTES => {
             Err(Complaint::expecting(format!("{table}.{size}"), format!("is {bytes}"), "at least 512B"))

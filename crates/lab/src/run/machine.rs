@@ -112,7 +112,10 @@ impl Job {
         let name = |stream: StreamId| names.get(stream.0 as usize).cloned().unwrap_or_else(|| stream.0.to_string());
         let mut outcome = collector.into_outcome(false, name);
         for (class, (times, returns)) in outcome.classes.iter_mut().zip(&ended.by_class) {
-            (class.layers, class.returns) = (Some(*times), *returns);
+            class.layers = Some(*times);
+            if experiment.cores.is_some() {
+                class.returns = *returns;
+            }
         }
         for (class, debt) in arrivals.debts() {
             outcome.classes[class].debt = Some(debt);

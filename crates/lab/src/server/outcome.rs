@@ -110,7 +110,8 @@ impl ServerOutcome {
         let seconds = (outcome.span.0.max(1)) as f64 / 1e9;
         let worker_nanos = seconds * 1e9 * f64::from(server.platform.workers());
         let (busy, turn) = outcome.cores.map_or((0, 0), |cores| (cores.busy.0, cores.turn.0));
-        let log = outcome.log.map_or((0.0, 0), |log| (log.filled_max_bytes as f64 / log.bytes.max(1) as f64, log.points));
+        let log =
+            outcome.log.map_or((0.0, 0), |log| (log.filled_max_bytes as f64 / log.bytes.max(1) as f64, log.points));
         Self {
             answered_per_second: all.answered() as f64 / seconds,
             all,

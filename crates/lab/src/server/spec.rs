@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use ioweir_config::{Duration, Size};
 use crate::sim::Distribution;
+use ioweir_config::{Duration, Size};
 
 /// A storage server's hardware: the content of a platform file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

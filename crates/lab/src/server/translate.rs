@@ -85,9 +85,10 @@ impl Part<'_> {
     /// The mean processor time of a request, with the work that it makes for the server.
     pub(super) fn mean_nanos(&self, costs: &CostSpec) -> f64 {
         let [first, again, later] = self.nanos(costs);
-        let tail = costs.tail.as_ref().map_or(0.0, |tail| {
-            tail.clients_percent / 100.0 * (tail.from.nanos().0 + tail.to.nanos().0) as f64 / 2.0
-        });
+        let tail = costs
+            .tail
+            .as_ref()
+            .map_or(0.0, |tail| tail.clients_percent / 100.0 * (tail.from.nanos().0 + tail.to.nanos().0) as f64 / 2.0);
         let (mut chance, mut waits) = (1.0, 0.0);
         let misses = self.misses();
         for share in &misses {
@@ -217,7 +218,8 @@ pub(super) fn machine(server: &Server, schedule: &ScheduleChoice, load: &ServerL
 
 fn cores(out: &mut String, server: &Server, schedule: &ScheduleChoice) {
     let Server { platform, costs, .. } = server;
-    let distribution = toml::Value::try_from(costs.distribution).map_or_else(|_| String::new(), |value| value.to_string());
+    let distribution =
+        toml::Value::try_from(costs.distribution).map_or_else(|_| String::new(), |value| value.to_string());
     let _ = writeln!(
         out,
         "[cores]\nworkers = {}\nschedule = \"{schedule}\"\nturn_each = \"{}\"\nexpiry = \"{}\"\nslow_path = \"{}\"\n\

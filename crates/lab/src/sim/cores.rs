@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use ioweir_core::cores::{CoreScheduler as _, Cores, Log, Work};
 use ioweir_core::{Nanos, Tag};
 
-use super::{LayerTimes, Returns};
 use super::pool::{Ran, Requests, TurnCosts, WorkerPool};
+use super::{LayerTimes, Returns};
 
 /// A request as the cores know it.
 #[derive(Clone, Copy)]

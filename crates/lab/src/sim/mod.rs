@@ -58,8 +58,8 @@ pub use machine::{Machine, MachineCores, MachineDevice, MachineEnded, run_machin
 pub use misses::Misses;
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
-    Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, Returns, ServiceSums,
-    Step, StreamOutcome, Throughput, TierOutcome,
+    Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, Returns,
+    ServiceSums, Step, StreamOutcome, Throughput, TierOutcome,
 };
 pub use pool::TurnCosts;
 pub use replay::simulate;

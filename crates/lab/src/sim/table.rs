@@ -124,9 +124,8 @@ impl Table {
         } = cores;
         let pieces = [locks.as_ref().map(|locks| locks.objects), own_work.as_ref().map(|own| own.regions)];
         self.objects = pieces.into_iter().flatten().find_map(Pieces::drawn).unwrap_or(0);
-        let draws = self.objects > 0
-            || misses.iter().any(Misses::draws)
-            || costs.iter().any(|costs| costs.variation.is_some());
+        let draws =
+            self.objects > 0 || misses.iter().any(Misses::draws) || costs.iter().any(|costs| costs.variation.is_some());
         if draws {
             self.draws = (0..clients as u64).map(|client| Random::stream(seed, FIRST_DRAWS + client)).collect();
         }

@@ -55,8 +55,7 @@ fn log_never_overruns_and_writes_wait() {
     let platform = PlatformSpec { nvram: Size(8 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
     let mut costs = costs();
     costs.flush.operations = 20;
-    let server =
-        Server::new(platform, WorkloadSpec::load("vda").expect("a preset"), costs).expect("it makes sense");
+    let server = Server::new(platform, WorkloadSpec::load("vda").expect("a preset"), costs).expect("it makes sense");
     for schedule in ["baseline", "combo", "adaptive"] {
         let outcome = run(&server, schedule, &load(10_000.0, 5));
         assert!(outcome.log_fill_max > 0.9 && outcome.log_fill_max <= 1.0, "{schedule}: {}", outcome.log_fill_max);
