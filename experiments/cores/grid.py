@@ -24,7 +24,7 @@ MIXES = {
               ("stream", 10, "read", 128, 5, "sequential = true")],
     "ingest": [("append", 60, "write", 64, 0, "sequential = true"), ("read", 20, "read", 8, 40, ""), ("lookup", 20, "attributes", 0, 0, "")],
     "scans": [("lookup", 77, "attributes", 0, 0, ""), ("read", 15, "read", 4, 30, ""), ("scan", 3, "read", 2048, 0, ""), ("write", 5, "write", 16, 0, "")],
-    "promises": [("urgent", 60, "read", 4, 20, 'deadline = { percent = 100.0, within = "5ms" }'), ("backup", 20, "read", 256, 10, ""),
+    "promises": [("urgent", 60, "read", 4, 20, 'deadline = "5ms"'), ("backup", 20, "read", 256, 10, ""),
                  ("write", 20, "write", 4, 0, "")],
     "journal": [("append", 70, "write", 4, 0, "locks = true"), ("checkpoint", 5, "write", 512, 0, ""), ("read", 25, "read", 8, 30, "")],
 }

@@ -152,7 +152,7 @@ impl OwnWorkSpec {
     }
 }
 
-/// What a table says that requests lock, or work on.
+/// The objects of locks, or the regions of own work, as their table has them.
 fn pieces(bytes: Option<Size>, drawn: Option<u32>) -> Pieces {
     drawn.map_or(Pieces::OfBytes(bytes.map_or(1, |bytes| bytes.0)), Pieces::Drawn)
 }

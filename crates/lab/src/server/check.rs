@@ -121,7 +121,8 @@ impl OperationSpec {
             let hint = "the last entry repeats, so that such a request would never be done; end the list with a 0";
             return wrong(format!("{key}.misses_percent"), "the last entry is 100", hint);
         }
-        percent(&format!("{key}.single_block_percent"), self.single_block_percent)
+        percent(&format!("{key}.single_block_percent"), self.single_block_percent)?;
+        self.deadline.map_or(Ok(()), |within| span(&format!("{key}.deadline"), within, 1, 60_000_000_000))
     }
 }
 

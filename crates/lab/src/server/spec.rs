@@ -101,6 +101,9 @@ pub struct OperationSpec {
     /// Whether the request locks its object.
     #[serde(default)]
     pub locks: bool,
+    /// The time after their arrival by which its requests should be answered; if absent, all are best effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
 }
 
 /// The work of an operation.

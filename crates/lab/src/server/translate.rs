@@ -115,6 +115,9 @@ impl Part<'_> {
         if self.spec.sequential {
             out += "sequential = 1.0\n";
         }
+        if let Some(within) = self.spec.deadline {
+            let _ = writeln!(out, "deadline = \"{within}\"");
+        }
         if self.spec.kind == OperationKind::Write {
             let _ = writeln!(out, "read_ratio = 0.0\ncost = {{ write = \"{}\", per_kib = \"0s\" }}", time(first));
             return out;

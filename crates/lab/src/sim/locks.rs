@@ -10,7 +10,7 @@ use ioweir_core::Nanos;
 /// A piece of the addresses of devices: the first device, and the number of the piece. What is drawn is of the first device of all.
 pub(super) type Piece = (usize, u64);
 
-/// What requests lock, or work on.
+/// The objects that requests lock, or the regions of own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pieces {
     /// So many bytes of addresses each; above zero.

@@ -74,11 +74,12 @@ fn settings_and_loads_give_way_to_a_schedules_own() {
 
 #[test]
 fn file_determines_bytes_and_reads_back() {
-    let (one, other) = (report().document().expect("a document"), report().document().expect("a document"));
+    let first = report();
+    let (one, other) = (first.document().expect("a document"), report().document().expect("a document"));
     assert_eq!(one.to_terminal(false), other.to_terminal(false));
     assert!(one.headline.contains("low-end under spc-1 answers fastest under "), "{}", one.headline);
-    assert_eq!(one.records.rows.len(), report().cells.iter().map(|cell| cell.runs.len()).sum::<usize>());
-    let experiment = report().experiment;
+    assert_eq!(one.records.rows.len(), first.cells.iter().map(|cell| cell.runs.len()).sum::<usize>());
+    let experiment = first.experiment;
     assert_eq!(ServerExperiment::parse("again", &experiment.to_toml()), Ok(experiment));
 }
 

@@ -51,6 +51,7 @@ fn a_workload_that_makes_no_sense_is_refused() {
         error(&operation("share = 0.0")),
         error(&operation("share = 1.0\nmisses_percent = [100.0]")),
         error(&operation("share = 1.0\nsizes = [[\"1GiB\", 1.0]]")),
+        error(&operation("share = 1.0\ndeadline = \"0s\"")),
         error(&operation("share = 1.0").replace("read", "erase")),
     ];
     insta::assert_snapshot!(cases.join("\n---\n"));

@@ -76,6 +76,22 @@ fn writes_wait_for_the_servers_late_operations() {
 }
 
 #[test]
+fn operation_with_deadline_goes_first() {
+    let mean = |deadline: &str| {
+        let operation = |name: &str, deadline: &str| {
+            format!(
+                "[[operation]]\nname = \"{name}\"\nshare = 1.0\nkind = \"read\"\nsizes = [[\"4KiB\", 1.0]]\n{deadline}\n"
+            )
+        };
+        let text = format!("objects = 10\n{}{}", operation("one", deadline), operation("other", ""));
+        let server = server_of(WorkloadSpec::parse("reads", &text).expect("it makes sense"), plain());
+        let outcome = run(&server, "baseline", &load(server.capacity() * 0.9, 10));
+        outcome.by_operation[0].1.mean_seconds().expect("requests were answered")
+    };
+    assert!(mean("deadline = \"1ms\"") < mean("") / 2.0, "{} {}", mean("deadline = \"1ms\""), mean(""));
+}
+
+#[test]
 fn few_objects_make_requests_wait_for_locks() {
     let returned = |objects: u32| {
         let workload = WorkloadSpec { objects, ..WorkloadSpec::load("spc-1").expect("a preset") };
