@@ -7,8 +7,8 @@
 //!
 //! # Guarantees
 //!
-//! - Every accepted item runs until it is done, exactly once; [`Executor::shutdown`] waits for all items, and
-//!   [`Executor::abort`] returns those that are not done.
+//! - Every accepted item runs until it is done, exactly once; [`Executor::shutdown`] waits for all items, and an executor
+//!   that is dropped drops those that are not done.
 //! - Everything is bounded, by the capacity of the schedule and by the number of locks. A full executor returns an item.
 //! - An item that panics ends: it is counted as panicked, its lock goes to the next item, and its worker continues.
 //! - Preemption is cooperative: an item checks [`Slice::is_over`] and returns. An item that does not is not interrupted.
