@@ -82,6 +82,9 @@
 
 extern crate alloc;
 
+#[macro_use]
+mod named;
+
 pub mod background;
 pub mod cores;
 pub mod driver;

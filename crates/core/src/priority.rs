@@ -1,33 +1,20 @@
 //! I/O priorities as in Linux: a class, and a level within it.
 
-/// The class of a priority, from the most urgent to the least; `None` leaves the choice to the scheduler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum PriorityClass {
-    /// The submitter said nothing.
-    #[default]
-    None,
-    /// Served before all others.
-    Realtime,
-    /// The usual class.
-    BestEffort,
-    /// Served only while nothing else wants the device.
-    Idle,
-}
-
-impl PriorityClass {
-    /// Every class, in the order of the discriminants, which are the kernel's.
-    pub const ALL: [Self; 4] = [Self::None, Self::Realtime, Self::BestEffort, Self::Idle];
-
-    /// The name that the kernel's trace events print.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Realtime => "rt",
-            Self::BestEffort => "be",
-            Self::Idle => "idle",
-        }
+named! {
+    /// The class of a priority, from the most urgent to the least; `None` leaves the choice to the scheduler.
+    /// Discriminants are the kernel's, and names those that its trace events print.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum PriorityClass {
+        /// The submitter said nothing.
+        #[default]
+        None = "none",
+        /// Served before all others.
+        Realtime = "rt",
+        /// The usual class.
+        BestEffort = "be",
+        /// Served only while nothing else wants the device.
+        Idle = "idle",
     }
 }
 

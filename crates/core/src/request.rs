@@ -6,35 +6,23 @@ use crate::priority::Rank;
 /// Bytes in a sector, the unit of every address in the core.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// The operation of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Operation {
-    /// Data from the device; the submitter usually waits for it.
-    Read,
-    /// Data to the device.
-    Write,
-    /// Declares that the range holds nothing of value any more (trim, unmap).
-    Discard,
-    /// Makes acknowledged writes durable; has no extent.
-    Flush,
+named! {
+    /// The operation of a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Operation {
+        /// Data from the device; the submitter usually waits for it.
+        Read = "read",
+        /// Data to the device.
+        Write = "write",
+        /// Declares that the range holds nothing of value any more (trim, unmap).
+        Discard = "discard",
+        /// Makes acknowledged writes durable; has no extent.
+        Flush = "flush",
+    }
 }
 
 impl Operation {
-    /// Every operation, in the order of the discriminants.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Discard, Self::Flush];
-
-    /// The name used in reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Discard => "discard",
-            Self::Flush => "flush",
-        }
-    }
-
     /// The queue limit and the sorted queue that this operation belongs to. As in Linux, everything but a read counts as a
     /// write.
     #[must_use]

@@ -2,55 +2,29 @@
 
 use crate::{Flags, Nanos, Operation, Request, StreamId, Tag};
 
-/// Why a request waits. Reports and metrics add up waiting time by reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Reason {
-    /// The device is at its queue depth, and this request is next, or needs no turn.
-    DeviceFull,
-    /// Another stream, direction or batch is being served first.
-    Ordering,
-    /// The device is kept idle: the stream served last is expected to continue nearby.
-    Anticipating,
-    /// The stream's requests are staged until they are dispatched together.
-    Staging,
-    /// A rate limit is reached.
-    Throttled,
-    /// A share of a period is used up.
-    Budget,
-    /// The scheduler's queue is full, and the request is held back.
-    QueueFull,
+named! {
+    /// Why a request waits. Reports and metrics add up waiting time by reason.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Reason {
+        /// The device is at its queue depth, and this request is next, or needs no turn.
+        DeviceFull = "device_full",
+        /// Another stream, direction or batch is being served first.
+        Ordering = "ordering",
+        /// The device is kept idle: the stream served last is expected to continue nearby.
+        Anticipating = "anticipating",
+        /// The stream's requests are staged until they are dispatched together.
+        Staging = "staging",
+        /// A rate limit is reached.
+        Throttled = "throttled",
+        /// A share of a period is used up.
+        Budget = "budget",
+        /// The scheduler's queue is full, and the request is held back.
+        QueueFull = "queue_full",
+    }
 }
 
 impl Reason {
-    /// The number of reasons.
-    pub const COUNT: usize = 7;
-
-    /// All of them, in the order of the discriminants.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::DeviceFull,
-        Self::Ordering,
-        Self::Anticipating,
-        Self::Staging,
-        Self::Throttled,
-        Self::Budget,
-        Self::QueueFull,
-    ];
-
-    /// The name used in reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DeviceFull => "device_full",
-            Self::Ordering => "ordering",
-            Self::Anticipating => "anticipating",
-            Self::Staging => "staging",
-            Self::Throttled => "throttled",
-            Self::Budget => "budget",
-            Self::QueueFull => "queue_full",
-        }
-    }
-
     /// The reason in words.
     #[must_use]
     pub const fn words(self) -> &'static str {
@@ -95,28 +69,16 @@ impl Waiting {
     }
 }
 
-/// The device that a dispatch goes to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Tier {
-    /// The device whose sectors requests address.
-    #[default]
-    Base,
-    /// The faster device on which a policy places some of those sectors.
-    Fast,
-}
-
-impl Tier {
-    /// Both, in the order of the discriminants.
-    pub const ALL: [Self; 2] = [Self::Base, Self::Fast];
-
-    /// The name used in reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Base => "base",
-            Self::Fast => "fast",
-        }
+named! {
+    /// The device that a dispatch goes to.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Tier {
+        /// The device whose sectors requests address.
+        #[default]
+        Base = "base",
+        /// The faster device on which a policy places some of those sectors.
+        Fast = "fast",
     }
 }
 

@@ -1,28 +1,17 @@
 //! The presets: named devices, their sources, and how far their numbers are validated.
 
-/// Where the numbers of a preset come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Response times were compared with those of the drive itself; the sources say how close they are.
-    Validated,
-    /// The parameters were measured on the drive; its response times were not, or this model does not reach them.
-    Calibrated,
-    /// The numbers are those of a datasheet, and assumptions about the rest.
-    Datasheet,
-    /// No such device exists.
-    Artificial,
-}
-
-impl Status {
-    /// The name used in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Validated => "validated",
-            Self::Calibrated => "calibrated",
-            Self::Datasheet => "datasheet",
-            Self::Artificial => "artificial",
-        }
+ioweir_core::named! {
+    /// Where the numbers of a preset come from.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Status {
+        /// Response times were compared with those of the drive itself; the sources say how close they are.
+        Validated = "validated",
+        /// The parameters were measured on the drive; its response times were not, or this model does not reach them.
+        Calibrated = "calibrated",
+        /// The numbers are those of a datasheet, and assumptions about the rest.
+        Datasheet = "datasheet",
+        /// No such device exists.
+        Artificial = "artificial",
     }
 }
 

@@ -5,34 +5,20 @@ use std::str::FromStr;
 
 use ioweir_config::{ChoiceError, unknown};
 
-/// A kind of event of a block-layer trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Event {
-    /// `Q`: the request as submitted, before merging and splitting.
-    #[default]
-    Queue,
-    /// `I`: the request as it was put into the scheduler, after merging and splitting. Not every request passes through it.
-    Insert,
-    /// `D`: the request as it was sent to the device, in the order that the traced scheduler chose.
-    Issue,
-    /// `C`: the request as the device completed it, for captures that hold nothing else: neither the arrival nor the
-    /// process is known.
-    Complete,
-}
-
-impl Event {
-    /// Every kind, in the order in which they occur.
-    pub const ALL: [Self; 4] = [Self::Queue, Self::Insert, Self::Issue, Self::Complete];
-
-    /// The name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Insert => "insert",
-            Self::Issue => "issue",
-            Self::Complete => "complete",
-        }
+ioweir_core::named! {
+    /// A kind of event of a block-layer trace.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Event {
+        /// `Q`: the request as submitted, before merging and splitting.
+        #[default]
+        Queue = "queue",
+        /// `I`: the request as it was put into the scheduler, after merging and splitting. Not every request passes through it.
+        Insert = "insert",
+        /// `D`: the request as it was sent to the device, in the order that the traced scheduler chose.
+        Issue = "issue",
+        /// `C`: the request as the device completed it, for captures that hold nothing else: neither the arrival nor the
+        /// process is known.
+        Complete = "complete",
     }
 }
 

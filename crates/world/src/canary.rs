@@ -2,67 +2,48 @@
 
 use super::promise::Promise;
 
-/// A defect that is put into a world, outside of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Canary {
-    /// The disk answers writes that it never makes.
-    LostWrites,
-    /// The disk answers flushes that make nothing durable.
-    LyingFlushes,
-    /// The answers to clients hide that flushes and writes fail after a failed flush.
-    HiddenFailure,
-    /// The checker expects a lower limit than the server has.
-    OtherLimit,
-    /// The checker expects other weights than the server has.
-    OtherWeights,
-    /// The checker expects larger reservations than the server has.
-    OtherReservations,
-    /// The checker sees a clock of reservations that stands still.
-    StoppedClock,
-    /// The server scrubs less often than the checker expects.
-    OtherPeriod,
-    /// The server takes services for no idle classes, and the checker does.
-    OtherIdleDepth,
-    /// Clients get errors of a tier that only holds copies.
-    HeardCopies,
-    /// Exports that were removed are still shown to clients.
-    ShownExport,
-    /// A volume that is added does not read as zeroes.
-    UnwipedVolume,
-    /// Changes of the table of volumes are not durable.
-    LostVolume,
-    /// The disk swallows reads.
-    SwallowedReads,
-    /// While the engine of one device stands still, those of others do.
-    SharedStall,
-    /// A client forgets an answer.
-    ForgottenAnswer,
-    /// A client gets an answer a second time.
-    SecondAnswer,
+ioweir_core::named! {
+    /// A defect that is put into a world, outside of the server.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Canary {
+        /// The disk answers writes that it never makes.
+        LostWrites = "lost-writes",
+        /// The disk answers flushes that make nothing durable.
+        LyingFlushes = "lying-flushes",
+        /// The answers to clients hide that flushes and writes fail after a failed flush.
+        HiddenFailure = "hidden-failure",
+        /// The checker expects a lower limit than the server has.
+        OtherLimit = "other-limit",
+        /// The checker expects other weights than the server has.
+        OtherWeights = "other-weights",
+        /// The checker expects larger reservations than the server has.
+        OtherReservations = "other-reservations",
+        /// The checker sees a clock of reservations that stands still.
+        StoppedClock = "stopped-clock",
+        /// The server scrubs less often than the checker expects.
+        OtherPeriod = "other-period",
+        /// The server takes services for no idle classes, and the checker does.
+        OtherIdleDepth = "other-idle-depth",
+        /// Clients get errors of a tier that only holds copies.
+        HeardCopies = "heard-copies",
+        /// Exports that were removed are still shown to clients.
+        ShownExport = "shown-export",
+        /// A volume that is added does not read as zeroes.
+        UnwipedVolume = "unwiped-volume",
+        /// Changes of the table of volumes are not durable.
+        LostVolume = "lost-volume",
+        /// The disk swallows reads.
+        SwallowedReads = "swallowed-reads",
+        /// While the engine of one device stands still, those of others do.
+        SharedStall = "shared-stall",
+        /// A client forgets an answer.
+        ForgottenAnswer = "forgotten-answer",
+        /// A client gets an answer a second time.
+        SecondAnswer = "second-answer",
+    }
 }
 
 impl Canary {
-    /// Every canary.
-    pub const ALL: &'static [Self] = &[
-        Self::LostWrites,
-        Self::LyingFlushes,
-        Self::HiddenFailure,
-        Self::OtherLimit,
-        Self::OtherWeights,
-        Self::OtherReservations,
-        Self::StoppedClock,
-        Self::OtherPeriod,
-        Self::OtherIdleDepth,
-        Self::HeardCopies,
-        Self::ShownExport,
-        Self::UnwipedVolume,
-        Self::LostVolume,
-        Self::SwallowedReads,
-        Self::SharedStall,
-        Self::ForgottenAnswer,
-        Self::SecondAnswer,
-    ];
-
     /// The promise that the canary breaks.
     #[must_use]
     pub const fn breaks(self) -> Promise {
@@ -75,30 +56,6 @@ impl Canary {
             Self::SwallowedReads | Self::SharedStall => Promise::Waits,
             Self::ForgottenAnswer => Promise::Metrics,
             Self::SecondAnswer | Self::HeardCopies | Self::ShownExport => Promise::Protocol,
-        }
-    }
-
-    /// The canary's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::LostWrites => "lost-writes",
-            Self::LyingFlushes => "lying-flushes",
-            Self::HiddenFailure => "hidden-failure",
-            Self::OtherLimit => "other-limit",
-            Self::OtherWeights => "other-weights",
-            Self::OtherReservations => "other-reservations",
-            Self::StoppedClock => "stopped-clock",
-            Self::OtherPeriod => "other-period",
-            Self::OtherIdleDepth => "other-idle-depth",
-            Self::HeardCopies => "heard-copies",
-            Self::ShownExport => "shown-export",
-            Self::UnwipedVolume => "unwiped-volume",
-            Self::LostVolume => "lost-volume",
-            Self::SwallowedReads => "swallowed-reads",
-            Self::SharedStall => "shared-stall",
-            Self::ForgottenAnswer => "forgotten-answer",
-            Self::SecondAnswer => "second-answer",
         }
     }
 }

@@ -56,55 +56,30 @@ impl Extra {
     }
 }
 
-/// The composition of a world's device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backing {
-    /// A disk.
-    Disk,
-    /// A disk with checksums.
-    Checked,
-    /// A disk whose discards are carried out later.
-    Late,
-    /// A disk and a faster one, with placement by the scheduler.
-    Placed,
-    /// A disk and a faster one that holds copies.
-    Cached,
-    /// A disk and a faster one that holds copies, with checksums.
-    CheckedCopies,
-    /// Two disks, each of which is a part of the device.
-    Joined,
-    /// The export of another server.
-    Upstream,
+ioweir_core::named! {
+    /// The composition of a world's device.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Backing {
+        /// A disk.
+        Disk = "disk",
+        /// A disk with checksums.
+        Checked = "checksums",
+        /// A disk whose discards are carried out later.
+        Late = "late discards",
+        /// A disk and a faster one, with placement by the scheduler.
+        Placed = "tiers with placement",
+        /// A disk and a faster one that holds copies.
+        Cached = "tiers with copies",
+        /// A disk and a faster one that holds copies, with checksums.
+        CheckedCopies = "tiers with copies, and checksums",
+        /// Two disks, each of which is a part of the device.
+        Joined = "two parts",
+        /// The export of another server.
+        Upstream = "upstream",
+    }
 }
 
 impl Backing {
-    /// Every one.
-    pub const ALL: &'static [Self] = &[
-        Self::Disk,
-        Self::Checked,
-        Self::Late,
-        Self::Placed,
-        Self::Cached,
-        Self::CheckedCopies,
-        Self::Joined,
-        Self::Upstream,
-    ];
-
-    /// The name of the composition.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::Checked => "checksums",
-            Self::Late => "late discards",
-            Self::Placed => "tiers with placement",
-            Self::Cached => "tiers with copies",
-            Self::CheckedCopies => "tiers with copies, and checksums",
-            Self::Joined => "two parts",
-            Self::Upstream => "upstream",
-        }
-    }
-
     /// Whether the device keeps checksums.
     pub(super) const fn has_checksums(self) -> bool {
         matches!(self, Self::Checked | Self::CheckedCopies)
@@ -183,34 +158,22 @@ impl Order {
     }
 }
 
-/// How a server ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// By a power failure, which loses the data that is not durable.
-    Power,
-    /// The server is killed; the disks keep all data.
-    Killed,
-    /// The server is stopped in order.
-    Stopped,
-    /// The server hands over to the next one, which begins at once, and answers its requests, however long that takes.
-    HandedOver,
+ioweir_core::named! {
+    /// How a server ends.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum End {
+        /// By a power failure, which loses the data that is not durable.
+        Power = "power",
+        /// The server is killed; the disks keep all data.
+        Killed = "killed",
+        /// The server is stopped in order.
+        Stopped = "stopped",
+        /// The server hands over to the next one, which begins at once, and answers its requests, however long that takes.
+        HandedOver = "handed_over",
+    }
 }
 
 impl End {
-    /// Every one.
-    pub const ALL: &'static [Self] = &[Self::Power, Self::Killed, Self::Stopped, Self::HandedOver];
-
-    /// The end's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Power => "power",
-            Self::Killed => "killed",
-            Self::Stopped => "stopped",
-            Self::HandedOver => "handed_over",
-        }
-    }
-
     /// A phrase for servers that ended this way.
     #[must_use]
     pub const fn words(self) -> &'static str {
@@ -408,7 +371,7 @@ impl Plan {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed);
-        let backing = random.one_of(Backing::ALL);
+        let backing = random.one_of(&Backing::ALL);
         let spec = server::spec(random, backing);
         let least = Nanos(random.one_of(&[2_000, 100_000, 1_000_000]));
         let service = (least, Nanos(least.0 * random.within(1, 8)));

@@ -5,20 +5,13 @@ use std::fmt;
 /// The promises: name in the output, and meaning.
 macro_rules! promises {
     ($($(#[doc = $help:literal])+ $promise:ident = $name:literal;)+) => {
-        /// A promise.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Promise { $($(#[doc = $help])+ $promise,)+ }
+        ioweir_core::named! {
+            /// A promise.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+            pub enum Promise { $($(#[doc = $help])+ $promise = $name,)+ }
+        }
 
         impl Promise {
-            /// Every promise.
-            pub const ALL: &'static [Self] = &[$(Self::$promise),+];
-
-            /// The promise's name.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$promise => $name,)+ }
-            }
-
             /// The promise as a sentence.
             #[must_use]
             pub const fn meaning(self) -> &'static str {

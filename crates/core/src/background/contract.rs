@@ -109,62 +109,31 @@ pub struct Settings {
     pub directives_max: usize,
 }
 
-/// Why debt waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Hold {
-    /// The debt must not be paid yet: a snapshot is kept for its retention.
-    Retention,
-    /// The foreground has the resource.
-    Foreground,
-    /// The foreground has just given units up, and may want them back.
-    Calm,
-    /// The debt has not reached the fixed watermark.
-    Watermark,
-    /// All units that the background may use are in use.
-    Running,
-    /// The plan lets background work rest, because there will be a quieter time.
-    Plan,
-    /// The foreground feels background work.
-    Objective,
-    /// The service has been paid as fast as it may be.
-    Rate,
-    /// Slices took more than their share, which makes up for it.
-    Budget,
-    /// The service must not run at this hour.
-    Hours,
-}
-
-impl Hold {
-    /// Every reason, in the order of the discriminants.
-    pub const ALL: [Self; 10] = [
-        Self::Retention,
-        Self::Foreground,
-        Self::Calm,
-        Self::Watermark,
-        Self::Running,
-        Self::Plan,
-        Self::Objective,
-        Self::Rate,
-        Self::Budget,
-        Self::Hours,
-    ];
-
-    /// The name used in reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Retention => "retention",
-            Self::Foreground => "foreground",
-            Self::Calm => "calm",
-            Self::Watermark => "watermark",
-            Self::Running => "running",
-            Self::Plan => "plan",
-            Self::Objective => "objective",
-            Self::Rate => "rate",
-            Self::Budget => "budget",
-            Self::Hours => "hours",
-        }
+named! {
+    /// Why debt waits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Hold {
+        /// The debt must not be paid yet: a snapshot is kept for its retention.
+        Retention = "retention",
+        /// The foreground has the resource.
+        Foreground = "foreground",
+        /// The foreground has just given units up, and may want them back.
+        Calm = "calm",
+        /// The debt has not reached the fixed watermark.
+        Watermark = "watermark",
+        /// All units that the background may use are in use.
+        Running = "running",
+        /// The plan lets background work rest, because there will be a quieter time.
+        Plan = "plan",
+        /// The foreground feels background work.
+        Objective = "objective",
+        /// The service has been paid as fast as it may be.
+        Rate = "rate",
+        /// Slices took more than their share, which makes up for it.
+        Budget = "budget",
+        /// The service must not run at this hour.
+        Hours = "hours",
     }
 }
 

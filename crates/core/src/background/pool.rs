@@ -1,28 +1,17 @@
 //! The space in the pool, and its alarms.
 
-/// The state of the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PoolState {
-    /// Enough free space.
-    Roomy,
-    /// Less free than the alarm: an operator should act.
-    Alarm,
-    /// Less free than the floor: recorded as a violation.
-    BelowFloor,
-    /// No block is free: writes fail.
-    Full,
-}
-
-impl PoolState {
-    /// The name used in reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Roomy => "roomy",
-            Self::Alarm => "alarm",
-            Self::BelowFloor => "below_floor",
-            Self::Full => "full",
-        }
+named! {
+    /// The state of the pool.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum PoolState {
+        /// Enough free space.
+        Roomy = "roomy",
+        /// Less free than the alarm: an operator should act.
+        Alarm = "alarm",
+        /// Less free than the floor: recorded as a violation.
+        BelowFloor = "below_floor",
+        /// No block is free: writes fail.
+        Full = "full",
     }
 }
 

@@ -33,32 +33,20 @@ pub enum Service {
     Analytics,
 }
 
-/// The source of a service's debt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Every block written.
-    Writes,
-    /// Every block overwritten: the old one is garbage.
-    Overwrites,
-    /// Every unmapped block.
-    Unmaps,
-    /// The stored data, once in each period.
-    Stored,
-    /// Events that the operator names, such as a failed drive or a deleted volume.
-    Named,
-}
-
-impl Source {
-    /// The name used in documentation.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Writes => "blocks written",
-            Self::Overwrites => "blocks written over",
-            Self::Unmaps => "blocks unmapped",
-            Self::Stored => "the data stored, once a period",
-            Self::Named => "what the operator names",
-        }
+named! {
+    /// The source of a service's debt.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Source {
+        /// Every block written.
+        Writes = "blocks written",
+        /// Every block overwritten: the old one is garbage.
+        Overwrites = "blocks written over",
+        /// Every unmapped block.
+        Unmaps = "blocks unmapped",
+        /// The stored data, once in each period.
+        Stored = "the data stored, once a period",
+        /// Events that the operator names, such as a failed drive or a deleted volume.
+        Named = "what the operator names",
     }
 }
 

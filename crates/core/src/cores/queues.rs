@@ -10,33 +10,17 @@ use alloc::vec;
 use crate::Nanos;
 use crate::structure::{Heap, Links, List, NONE};
 
-/// A queue of the schedule: high, low or maintenance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Queue {
-    /// HQ: requests that should be served fast.
-    High,
-    /// LQ: requests that can wait.
-    Low,
-    /// MQ: work that is critical to the server itself.
-    Maintenance,
-}
-
-impl Queue {
-    /// The number of queues.
-    pub const COUNT: usize = 3;
-
-    /// Every queue, in the order of the discriminants.
-    pub const ALL: [Self; Self::COUNT] = [Self::High, Self::Low, Self::Maintenance];
-
-    /// The name used in reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::High => "hq",
-            Self::Low => "lq",
-            Self::Maintenance => "mq",
-        }
+named! {
+    /// A queue of the schedule: high, low or maintenance.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Queue {
+        /// HQ: requests that should be served fast.
+        High = "hq",
+        /// LQ: requests that can wait.
+        Low = "lq",
+        /// MQ: work that is critical to the server itself.
+        Maintenance = "mq",
     }
 }
 

@@ -3,30 +3,17 @@
 use crate::cores::Queue;
 use crate::{Nanos, Tag};
 
-/// The kind of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// Reads data.
-    Read,
-    /// Changes data; acknowledged once it is in the log.
-    Write,
-    /// Anything else, such as an attribute lookup.
-    Other,
-}
-
-impl Kind {
-    /// Every kind, in the order of the discriminants.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Other];
-
-    /// The name used in reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Other => "other",
-        }
+named! {
+    /// The kind of a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Kind {
+        /// Reads data.
+        Read = "read",
+        /// Changes data; acknowledged once it is in the log.
+        Write = "write",
+        /// Anything else, such as an attribute lookup.
+        Other = "other",
     }
 }
 
@@ -102,32 +89,16 @@ pub struct Run {
     pub allowance: Nanos,
 }
 
-/// The reason why a request is not running on any worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Wait {
-    /// Workers serve the request's queue, and others in that queue go first.
-    Order,
-    /// No worker serves the request's queue now.
-    Turn,
-    /// The request is suspended until a disk, a lock or memory is available.
-    Resource,
-}
-
-impl Wait {
-    /// The number of kinds of waits.
-    pub const COUNT: usize = 3;
-
-    /// All of them, in the order of the discriminants.
-    pub const ALL: [Self; Self::COUNT] = [Self::Order, Self::Turn, Self::Resource];
-
-    /// The name used in reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Order => "order",
-            Self::Turn => "turn",
-            Self::Resource => "resource",
-        }
+named! {
+    /// The reason why a request is not running on any worker.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum Wait {
+        /// Workers serve the request's queue, and others in that queue go first.
+        Order = "order",
+        /// No worker serves the request's queue now.
+        Turn = "turn",
+        /// The request is suspended until a disk, a lock or memory is available.
+        Resource = "resource",
     }
 }

@@ -42,26 +42,16 @@ impl Part {
     }
 }
 
-/// Whether a server is in touch with the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// The server has heard of the others a moment ago.
-    Seeing,
-    /// The server does not hear of the others, and keeps its parts until its lease ends.
-    Keeping,
-    /// The server has heard nothing for a lease, or never has: its configuration applies.
-    Alone,
-}
-
-impl Sight {
-    /// Every state with its name.
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::Seeing, "seeing"), (Self::Keeping, "keeping"), (Self::Alone, "alone")];
-
-    /// The name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        Self::ALL[self as usize].1
+named! {
+    /// Whether a server is in touch with the others.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Sight {
+        /// The server has heard of the others a moment ago.
+        Seeing = "seeing",
+        /// The server does not hear of the others, and keeps its parts until its lease ends.
+        Keeping = "keeping",
+        /// The server has heard nothing for a lease, or never has: its configuration applies.
+        Alone = "alone",
     }
 }
 

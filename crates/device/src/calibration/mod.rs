@@ -66,30 +66,19 @@ pub enum Source {
     Probe,
 }
 
-/// A part of the measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// The earlier half of the requests.
-    FirstHalf,
-    /// The later half of the requests.
-    SecondHalf,
-    /// All probes but the last.
-    Probes,
-    /// The last probe, a mix of requests that nothing was fitted to.
-    HeldOut,
-}
-
-impl Part {
-    /// The part in words.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FirstHalf => "the first half",
-            Self::SecondHalf => "the second half",
-            Self::Probes => "the probes",
-            Self::HeldOut => "the held-out mix",
-        }
+ioweir_core::named! {
+    /// A part of the measurement.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Part {
+        /// The earlier half of the requests.
+        FirstHalf = "the first half",
+        /// The later half of the requests.
+        SecondHalf = "the second half",
+        /// All probes but the last.
+        Probes = "the probes",
+        /// The last probe, a mix of requests that nothing was fitted to.
+        HeldOut = "the held-out mix",
     }
 }
 

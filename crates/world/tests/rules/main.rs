@@ -52,7 +52,7 @@ fn has_it(canary: Canary, plan: &Plan) -> bool {
 
 #[test]
 fn each_canary_is_found_by_its_promises_checker() {
-    for &canary in Canary::ALL {
+    for canary in Canary::ALL {
         let plans = (1..).map(Plan::new).filter(|plan| has_it(canary, plan)).take(400);
         let broken = { plans }.find_map(|plan| {
             let plan = Plan { canary: Some(canary), ..plan };

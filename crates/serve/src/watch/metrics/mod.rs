@@ -317,7 +317,7 @@ mod tests {
             assert!(unseen.is_empty(), "{file} does not show {unseen:?}");
             // A value of `sight` that does not exist would never be reported.
             for said in text.split("sight=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
-                assert!(Sight::ALL.iter().any(|(_, name)| *name == said), "{file}: {said}");
+                assert!(Sight::ALL.iter().any(|sight| sight.name() == said), "{file}: {said}");
             }
         }
     }

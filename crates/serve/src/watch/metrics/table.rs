@@ -286,10 +286,9 @@ pub(super) const METRICS: [Metric; 55] = [
         "ioweir_fleet_sight",
         "Whether the server sees the others of its fleet, keeps its parts without seeing them, or is alone: 1 for one",
         Source::Fleet(|fleet| {
-            let sample = |(sight, name): (Sight, &str)| {
-                (vec![("sight", name.to_string())], Value::Whole((sight == fleet.sight).into()))
-            };
-            Sight::ALL.into_iter().map(sample).collect()
+            let is =
+                |sight: Sight| (vec![("sight", sight.name().to_string())], Value::Whole((sight == fleet.sight).into()));
+            Sight::ALL.map(is).into()
         }),
     ),
     gauge(
