@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-use ioweir_core::cores::{CoreScheduler, Cores, Counts, Log, Queue, Run, Turn, Work};
+use ioweir_core::cores::{Cores, Counts, Log, Queue, Run, Turn, Work};
 use ioweir_core::{Nanos, Tag};
 
 use super::clock::Clock;

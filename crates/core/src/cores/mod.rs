@@ -13,20 +13,20 @@
 //! As everywhere in this crate, there is no clock and no thread: a *driver* (the simulator, or a pool of real threads)
 //! reports events with their times, and asks for decisions. `now` never goes back.
 //!
-//! 1. [`CoreScheduler::submit`]`(now, work)` accepts a request and returns its [`Tag`], or hands it back when there is no
+//! 1. [`Cores::submit`]`(now, work)` accepts a request and returns its [`Tag`](crate::Tag), or hands it back when there is no
 //!    room.
-//! 2. A free worker calls [`CoreScheduler::next`]`(now, worker, log)`. [`Turn::Serve`] names a queue and a slice;
+//! 2. A free worker calls [`Cores::next`]`(now, worker, log)`. [`Turn::Serve`] names a queue and a slice;
 //!    [`Turn::Idle`] means that no request is queued for this worker: call again once one is. Changing queues may cost the worker time; the
 //!    driver accounts for that, and it is not part of the slice.
-//! 3. In its turn the worker calls [`CoreScheduler::take`]`(now, worker)`, and runs the request it gets for at most the
+//! 3. In its turn the worker calls [`Cores::take`]`(now, worker)`, and runs the request it gets for at most the
 //!    allowance. `None` ends the turn: the slice, which begins with the first `take`, is used up, or other workers have
 //!    emptied the queue, or another queue's turn is due. A request is not interrupted at the end of the turn: it may use a whole
 //!    slice of its own, or the quantum of the schedule, so that a short request is not preempted for having begun late. A turn
 //!    therefore lasts less than a slice and an allowance.
-//! 4. The worker reports the outcome and the CPU time since `take`: [`CoreScheduler::finished`];
-//!    [`CoreScheduler::suspended`], if the request waits for a disk, a lock or memory; or [`CoreScheduler::preempted`], if
+//! 4. The worker reports the outcome and the CPU time since `take`: [`Cores::finished`];
+//!    [`Cores::suspended`], if the request waits for a disk, a lock or memory; or [`Cores::preempted`], if
 //!    it used up its allowance and is queued again. Then the worker calls `take` as in 3 or, after `None`, `next` as in 2.
-//! 5. When a suspended request can continue, the driver calls [`CoreScheduler::restarted`]: it is queued again.
+//! 5. When a suspended request can continue, the driver calls [`Cores::restarted`]: it is queued again.
 //!
 //! **Waking.** `submit`, `restarted` and `preempted` each queue one more request; a driver then wakes one idle worker. Where
 //! workers are reserved ([`Cores::reserves_workers`]) it wakes the others, too, until one is given a turn.
@@ -64,63 +64,3 @@ pub use schedule::{Order, SCHEDULES, Schedule, ScheduleRow, Sharing, find};
 pub use scheduler::{Cores, CoresError, CoresLimits};
 pub use slice::{Maintenance, SliceRule};
 pub use work::{Kind, Log, Run, Source, Turn, Wait, Work};
-
-use crate::{Nanos, Tag};
-
-/// Decides for a pool of workers. The module's documentation gives the order of the calls.
-///
-/// ```
-/// use ioweir_core::Nanos;
-/// use ioweir_core::cores::{self, CoreScheduler, Cores, CoresLimits, Kind, Log, Source, Turn, Work};
-///
-/// let row = cores::find("sord").expect("a schedule of the table");
-/// let limits = CoresLimits { requests: 100, workers: 2, cores: 4, seed: 1 };
-/// let mut cores = Cores::new(row.schedule(&row.defaults()), limits)?;
-///
-/// let write = Work { kind: Kind::Write, source: Source::Client, bytes: 4096, sequential: false, deadline: None };
-/// let tag = cores.submit(Nanos::ZERO, write).expect("there is room");
-/// let Turn::Serve { queue, .. } = cores.next(Nanos::ZERO, 0, Log::default()) else { panic!("one is queued") };
-/// assert_eq!(queue, cores::Queue::High);
-/// let run = cores.take(Nanos::ZERO, 0).expect("the queue has one");
-/// assert_eq!(run.tag, tag);
-/// let now = Nanos(20_000);
-/// cores.finished(now, 0, tag, now);
-/// assert_eq!(cores.take(now, 0), None);
-/// # Ok::<(), cores::CoresError>(())
-/// ```
-pub trait CoreScheduler {
-    /// Accepts a request, or hands it back if there is no room.
-    ///
-    /// # Errors
-    /// Returns the request itself, and changes nothing. There is room again after a request has finished.
-    fn submit(&mut self, now: Nanos, work: Work) -> Result<Tag, Work>;
-
-    /// Gives a free worker its turn: a queue and a slice. `log` is the state of the server's write log.
-    #[must_use]
-    fn next(&mut self, now: Nanos, worker: u32, log: Log) -> Turn;
-
-    /// Gives the next request of the worker's turn; `None` ends the turn.
-    #[must_use]
-    fn take(&mut self, now: Nanos, worker: u32) -> Option<Run>;
-
-    /// Ends a request that used `used` CPU time since it was taken, and frees its tag.
-    fn finished(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos);
-
-    /// Suspends a request that waits for something other than a core.
-    fn suspended(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos);
-
-    /// The request has used up its allowance, and is queued again.
-    fn preempted(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos);
-
-    /// Queues a suspended request again: it can continue.
-    fn restarted(&mut self, now: Nanos, tag: Tag);
-
-    /// Requests in each queue, in the order of [`Queue::ALL`].
-    fn depths(&self) -> [u32; Queue::COUNT];
-
-    /// The number of waiting requests, by the thing that they wait for. Waiting and running requests together hold all slots in use.
-    fn waiting(&self) -> [u32; Wait::COUNT];
-
-    /// Counters of each queue since construction, in the order of [`Queue::ALL`].
-    fn counts(&self) -> [Counts; Queue::COUNT];
-}

@@ -10,7 +10,7 @@ use super::learning::Learning;
 use super::pacing::Pacing;
 use super::queues::{Queues, Rank};
 use super::selector::{PATIENCE, Selector};
-use super::{CoreScheduler, Counts, Log, Order, Queue, Run, Schedule, Sharing, Source, Turn, Wait, Work};
+use super::{Counts, Log, Order, Queue, Run, Schedule, Sharing, Source, Turn, Wait, Work};
 use crate::{Nanos, Slab, Tag};
 
 /// The capacity of a [`Cores`].
@@ -99,7 +99,27 @@ struct Worker {
     is_forced: bool,
 }
 
-/// The scheduler of a pool of workers under a schedule.
+/// The scheduler of a pool of workers under a schedule. The [module](super)'s documentation gives the order of the calls.
+///
+/// ```
+/// use ioweir_core::Nanos;
+/// use ioweir_core::cores::{self, Cores, CoresLimits, Kind, Log, Source, Turn, Work};
+///
+/// let row = cores::find("sord").expect("a schedule of the table");
+/// let limits = CoresLimits { requests: 100, workers: 2, cores: 4, seed: 1 };
+/// let mut cores = Cores::new(row.schedule(&row.defaults()), limits)?;
+///
+/// let write = Work { kind: Kind::Write, source: Source::Client, bytes: 4096, sequential: false, deadline: None };
+/// let tag = cores.submit(Nanos::ZERO, write).expect("there is room");
+/// let Turn::Serve { queue, .. } = cores.next(Nanos::ZERO, 0, Log::default()) else { panic!("one is queued") };
+/// assert_eq!(queue, cores::Queue::High);
+/// let run = cores.take(Nanos::ZERO, 0).expect("the queue has one");
+/// assert_eq!(run.tag, tag);
+/// let now = Nanos(20_000);
+/// cores.finished(now, 0, tag, now);
+/// assert_eq!(cores.take(now, 0), None);
+/// # Ok::<(), cores::CoresError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cores {
     schedule: Schedule,
@@ -303,30 +323,12 @@ impl Cores {
     }
 }
 
-/// The queue of a request that arrives or returns, and its place there.
-fn assign(schedule: &Schedule, learning: &Learning, attained: &Attained, slot: &mut Slot) -> (Queue, Rank) {
-    let Slot { work, returns, arrival, .. } = slot;
-    if work.source == Source::Critical {
-        // A request of a paced flush that was preempted goes first, so that disks get work from the beginning of the flush.
-        let is_begun = schedule.maintenance.paced && returns.preemptions > 0;
-        return (Queue::Maintenance, if is_begun { Rank::First } else { Rank::Last(0) });
-    }
-    let queue = schedule.dispatch.queue(work, *returns, || learning.is_long(work, *returns));
-    let due = schedule.due(*arrival, work.deadline, || {
-        let size = slot.used_nanos + learning.needed_nanos(work, *returns);
-        slot.size_nanos = slot.size_nanos.max(size);
-        attained.delay(slot.size_nanos)
-    });
-    (queue, due.map_or_else(|| Rank::Last(lane(*arrival)), Rank::Due))
-}
-
-/// The worker that a request belongs to, by chance.
-const fn lane(arrival: Nanos) -> u32 {
-    (arrival.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u32
-}
-
-impl CoreScheduler for Cores {
-    fn submit(&mut self, now: Nanos, work: Work) -> Result<Tag, Work> {
+impl Cores {
+    /// Accepts a request, or hands it back if there is no room.
+    ///
+    /// # Errors
+    /// Returns the request itself, and changes nothing. There is room again after a request has finished.
+    pub fn submit(&mut self, now: Nanos, work: Work) -> Result<Tag, Work> {
         self.advance(now);
         let at = self.slots.take().ok_or(work)?;
         let slot = &mut self.slots[at];
@@ -339,7 +341,9 @@ impl CoreScheduler for Cores {
         Ok(self.slots.tag(at))
     }
 
-    fn next(&mut self, now: Nanos, worker: u32, log: Log) -> Turn {
+    /// Gives a free worker its turn: a queue and a slice. `log` is the state of the server's write log.
+    #[must_use]
+    pub fn next(&mut self, now: Nanos, worker: u32, log: Log) -> Turn {
         self.advance(now);
         self.end_turn(worker);
         let Some((queue, is_forced)) = self.choose(worker, log) else {
@@ -357,7 +361,9 @@ impl CoreScheduler for Cores {
         Turn::Serve { queue, slice, switched }
     }
 
-    fn take(&mut self, now: Nanos, worker: u32) -> Option<Run> {
+    /// Gives the next request of the worker's turn; `None` ends the turn.
+    #[must_use]
+    pub fn take(&mut self, now: Nanos, worker: u32) -> Option<Run> {
         self.advance(now);
         let turn = &mut self.workers[worker as usize];
         let queue = turn.queue.filter(|_| turn.in_turn)?;
@@ -386,25 +392,29 @@ impl CoreScheduler for Cores {
         Some(Run { tag: self.slots.tag(at), allowance: quantum.unwrap_or(slice) })
     }
 
-    fn finished(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
+    /// Ends a request that used `used` CPU time since it was taken, and frees its tag.
+    pub fn finished(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
         self.end_run(now, worker, tag, used, |_| None).finished += 1;
         self.slots.release(tag.slot);
     }
 
-    fn suspended(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
+    /// Suspends a request that waits for something other than a core.
+    pub fn suspended(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
         self.end_run(now, worker, tag, used, |returns| Some(returns.restarted())).suspended += 1;
         self.slots[tag.slot].state = State::Suspended;
         self.suspended += 1;
     }
 
-    fn preempted(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
+    /// The request has used up its allowance, and is queued again.
+    pub fn preempted(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos) {
         self.end_run(now, worker, tag, used, |returns| Some(returns.preempted())).preempted += 1;
         let slot = &mut self.slots[tag.slot];
         slot.returns = slot.returns.preempted();
         self.enqueue(tag.slot);
     }
 
-    fn restarted(&mut self, now: Nanos, tag: Tag) {
+    /// Queues a suspended request again: it can continue.
+    pub fn restarted(&mut self, now: Nanos, tag: Tag) {
         self.advance(now);
         let slot = self.slot(tag, State::Suspended);
         slot.returns = slot.returns.restarted();
@@ -412,11 +422,15 @@ impl CoreScheduler for Cores {
         self.enqueue(tag.slot);
     }
 
-    fn depths(&self) -> [u32; Queue::COUNT] {
+    /// Requests in each queue, in the order of [`Queue::ALL`].
+    #[must_use]
+    pub fn depths(&self) -> [u32; Queue::COUNT] {
         self.queues.depths()
     }
 
-    fn waiting(&self) -> [u32; Wait::COUNT] {
+    /// The number of waiting requests, by the thing that they wait for. Waiting and running requests together hold all slots in use.
+    #[must_use]
+    pub fn waiting(&self) -> [u32; Wait::COUNT] {
         let mut waiting = [0; Wait::COUNT];
         for (depth, serving) in self.depths().into_iter().zip(self.serving) {
             let wait = if serving > 0 { Wait::Order } else { Wait::Turn };
@@ -426,7 +440,31 @@ impl CoreScheduler for Cores {
         waiting
     }
 
-    fn counts(&self) -> [Counts; Queue::COUNT] {
+    /// Counters of each queue since construction, in the order of [`Queue::ALL`].
+    #[must_use]
+    pub fn counts(&self) -> [Counts; Queue::COUNT] {
         self.counts
     }
+}
+
+/// The queue of a request that arrives or returns, and its place there.
+fn assign(schedule: &Schedule, learning: &Learning, attained: &Attained, slot: &mut Slot) -> (Queue, Rank) {
+    let Slot { work, returns, arrival, .. } = slot;
+    if work.source == Source::Critical {
+        // A request of a paced flush that was preempted goes first, so that disks get work from the beginning of the flush.
+        let is_begun = schedule.maintenance.paced && returns.preemptions > 0;
+        return (Queue::Maintenance, if is_begun { Rank::First } else { Rank::Last(0) });
+    }
+    let queue = schedule.dispatch.queue(work, *returns, || learning.is_long(work, *returns));
+    let due = schedule.due(*arrival, work.deadline, || {
+        let size = slot.used_nanos + learning.needed_nanos(work, *returns);
+        slot.size_nanos = slot.size_nanos.max(size);
+        attained.delay(slot.size_nanos)
+    });
+    (queue, due.map_or_else(|| Rank::Last(lane(*arrival)), Rank::Due))
+}
+
+/// The worker that a request belongs to, by chance.
+const fn lane(arrival: Nanos) -> u32 {
+    (arrival.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as u32
 }

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ioweir_core::cores::{
-    self, CoreScheduler, Cores, CoresError, CoresLimits, Kind, Log, Queue, Run, SCHEDULES, Schedule, SliceRule, Source,
-    Turn, Wait, Work,
+    self, Cores, CoresError, CoresLimits, Kind, Log, Queue, Run, SCHEDULES, Schedule, SliceRule, Source, Turn, Wait,
+    Work,
 };
 use ioweir_core::{Nanos, Tag};
 

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use ioweir_core::cores::{
-    CoreScheduler, Cores, CoresLimits, Dispatch, Kind, Log, Order, Queue, SCHEDULES, Schedule, Sharing, SliceRule,
-    Source, Turn, Wait, Work,
+    Cores, CoresLimits, Dispatch, Kind, Log, Order, Queue, SCHEDULES, Schedule, Sharing, SliceRule, Source, Turn, Wait,
+    Work,
 };
 use ioweir_core::{Nanos, Tag};
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use ioweir_core::cores::{CoreScheduler, Cores, Log, Queue, Run, Turn, Work};
+use ioweir_core::cores::{Cores, Log, Queue, Run, Turn, Work};
 use ioweir_core::{Nanos, Tag};
 
 use super::cores::{CALM, CRITICAL, LIMITS, LOOKUP, READ, WRITE, cores, micros, take_only};

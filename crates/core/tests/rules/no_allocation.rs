@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use ioweir_core::background::{self, Bucket, Directive, Executor, Pool, SERVICES, Service, Watermark};
-use ioweir_core::cores::{CoreScheduler, Cores, CoresLimits, Kind, Log, SCHEDULES, Source, Turn, Work};
+use ioweir_core::cores::{Cores, CoresLimits, Kind, Log, SCHEDULES, Source, Turn, Work};
 use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver};
 use ioweir_core::policy::{POLICIES, Policy};
 use ioweir_core::tenant::{GroupId, Share};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ioweir_core::cores::{CoreScheduler as _, Cores, Log, Work};
+use ioweir_core::cores::{Cores, Log, Work};
 use ioweir_core::{Nanos, Tag};
 
 use super::pool::{Ran, Requests, TurnCosts, WorkerPool};

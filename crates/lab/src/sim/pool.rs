@@ -3,7 +3,7 @@
 //! The pool calls the schedule and says when a worker is due. What a request is, and what becomes of it when a worker has run it, is
 //! the caller's: [`Requests`].
 
-use ioweir_core::cores::{CoreScheduler as _, Cores, Log, Turn};
+use ioweir_core::cores::{Cores, Log, Turn};
 use ioweir_core::{Nanos, Tag};
 
 use super::Serial;

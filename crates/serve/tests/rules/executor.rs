@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use ioweir_core::Nanos;
-use ioweir_core::cores::{self, CoreScheduler as _, Cores, CoresLimits, Kind, Queue, Source, Work};
+use ioweir_core::cores::{self, Cores, CoresLimits, Kind, Queue, Source, Work};
 use ioweir_serve::executor::{Clock, Executor, Item, Pool, Progress, RefusedCause, Signal, Slice, Wait};
 use proptest::prelude::*;
 
