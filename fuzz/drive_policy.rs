@@ -1,7 +1,7 @@
 //! Runs one fuzzing input through the planner, for the target and for the test that replays the corpus on stable.
 
 use ioweir_background::forecast::Calendar;
-use ioweir_background::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, Unique, document, plan};
+use ioweir_background::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, document, plan};
 use ioweir_lab::document::{Origin, Provenance};
 
 /// A plan of more bins takes too long to be tried often.
@@ -30,7 +30,7 @@ pub(crate) fn drive(data: &[u8]) {
         written: Rates::Own(requests.iter().map(|value| value.map(|value| value * 0.3)).collect()),
         unmapped: Rates::Share(0.01),
         requests,
-        unique: Unique::Share(policy.load.unique_percent / 100.0),
+        unique: Rates::Share(policy.load.unique_percent / 100.0),
         notes: Vec::new(),
     };
     let Ok(choice) = policy.forecast.forecaster() else { return };

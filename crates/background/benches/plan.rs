@@ -9,9 +9,7 @@
 use std::time::Instant;
 
 use ioweir_background::forecast::Calendar;
-use ioweir_background::plan::{
-    Ledger, Load, LoadForecaster, Outlook, Plan, Policy, Rates, Setting, System, Unique, plan,
-};
+use ioweir_background::plan::{Ledger, Load, LoadForecaster, Outlook, Plan, Policy, Rates, Setting, System, plan};
 use ioweir_background::series::Vdi;
 
 const POLICY: &str = r#"
@@ -71,7 +69,7 @@ pub(crate) fn main() {
             requests: series.values,
             written: Rates::Share(0.3),
             unmapped: Rates::Share(0.01),
-            unique: Unique::Share(policy.load.unique_percent / 100.0),
+            unique: Rates::Share(policy.load.unique_percent / 100.0),
             notes: Vec::new(),
         };
         let choice = policy.forecast.forecaster().expect("a forecaster");

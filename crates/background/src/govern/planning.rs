@@ -10,9 +10,7 @@ use super::sample::OpenBin;
 use super::spec::GovernSpec;
 use super::status::PlannedBin;
 use crate::forecast::Calendar;
-use crate::plan::{
-    Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, Unique, decide, solve,
-};
+use crate::plan::{Demand, Horizon, Ledger, Load, LoadForecaster, Outlook, Rates, Solution, System, decide, solve};
 
 /// The most bins for which the course of a device's debts is looked at: a hundred days of ten minutes.
 const COURSE_BINS_MAX: usize = 14_400;
@@ -36,8 +34,8 @@ impl Governor {
         let load = load(&self.spec, bin_nanos, rates.map(|sum| measured.rate(bin, sum)), measured.unique());
         // Without a measurement of the share of new blocks, the expected share counts.
         let demand = match load.unique {
-            Unique::Own(ref shares) if shares[0].is_none() => {
-                Load { unique: Unique::Share(self.forecaster.expected_unique()), ..load.clone() }.demand(0)
+            Rates::Own(ref shares) if shares[0].is_none() => {
+                Load { unique: Rates::Share(self.forecaster.expected_unique()), ..load.clone() }.demand(0)
             }
             _ => load.demand(0),
         };
@@ -294,9 +292,9 @@ pub(super) fn load(
         written: rates(written),
         unmapped: rates(unmapped),
         unique: match spec.unique_percent {
-            Some(percent) => Unique::Share(percent / 100.0),
-            None if counts => Unique::Own(vec![unique]),
-            None => Unique::Share(0.0),
+            Some(percent) => Rates::Share(percent / 100.0),
+            None if counts => Rates::Own(vec![unique]),
+            None => Rates::Share(0.0),
         },
         notes: Vec::new(),
     }

@@ -34,37 +34,19 @@ pub struct Load {
     pub written: Rates,
     /// Blocks unmapped a second, metadata included.
     pub unmapped: Rates,
-    /// The share of new blocks in what is written.
-    pub unique: Unique,
+    /// The share of blocks written that are new, from 0 to 1: `u(t)` of the paper.
+    pub unique: Rates,
     /// Problems found while reading.
     pub notes: Vec<String>,
 }
 
-/// A rate besides that of requests: measured, or proportional to requests.
+/// A quantity besides the rate of requests: measured, or a share of a whole, which is that rate for rates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rates {
-    /// Measured.
+    /// Measured in each bin.
     Own(Vec<Option<f64>>),
-    /// Proportional to the requests.
+    /// A share of the whole, for every bin.
     Share(f64),
-}
-
-/// The share of blocks written that are new, from 0 to 1: `u(t)` of the paper, or one for all bins.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Unique {
-    /// Measured in each bin; `None` where nothing was written.
-    Own(Vec<Option<f64>>),
-    /// One share for all bins.
-    Share(f64),
-}
-
-impl Unique {
-    fn at(&self, bin: usize) -> f64 {
-        match self {
-            Self::Own(values) => values.get(bin).copied().flatten().unwrap_or(0.0),
-            Self::Share(share) => *share,
-        }
-    }
 }
 
 /// The blocks written, and the ones among them that are new.
@@ -74,10 +56,10 @@ fn written(rate_blocks: f64, unique: f64) -> (u64, u64) {
 }
 
 impl Rates {
-    fn at(&self, bin: usize, requests: f64) -> f64 {
+    fn at(&self, bin: usize, whole: f64) -> f64 {
         match self {
             Self::Own(values) => values.get(bin).copied().flatten().unwrap_or(0.0),
-            Self::Share(share) => requests * share,
+            Self::Share(share) => whole * share,
         }
     }
 }
@@ -154,8 +136,8 @@ impl Load {
         };
         let unmapped = unmap.map_or(Rates::Share(0.0), |unmap| Rates::Own(scaled(&unmap.values, per_block * metadata)));
         let unique = match column(&terms.unique)? {
-            None => Unique::Share(terms.unique_percent / 100.0),
-            Some(series) => Unique::Own(shares(series)?),
+            None => Rates::Share(terms.unique_percent / 100.0),
+            Some(series) => Rates::Own(shares(series)?),
         };
         let used = [total, read, write, unmap, only];
         let notes = lines_of_losses(used.into_iter().flatten());
@@ -185,7 +167,7 @@ impl Load {
             requests: scaled(&requests, policy.load.scale),
             written: Rates::Own(scaled(&counted.bytes[1].values, policy.load.scale / block)),
             unmapped: Rates::Own(scaled(&counted.bytes[2].values, policy.load.scale * metadata / block)),
-            unique: Unique::Own(counted.unique_ratio.values.clone()),
+            unique: Rates::Own(counted.unique_ratio.values.clone()),
             notes: Vec::new(),
         }
     }
@@ -201,12 +183,14 @@ impl Load {
             Rates::Own(values) => Rates::Own(cut(values)),
             Rates::Share(share) => Rates::Share(*share),
         };
-        let (requests, written, unmapped) = (cut(&self.requests), rates(&self.written), rates(&self.unmapped));
-        let unique = match &self.unique {
-            Unique::Own(values) => Unique::Own(cut(values)),
-            Unique::Share(share) => Unique::Share(*share),
-        };
-        Self { requests, written, unmapped, unique, notes: Vec::new(), ..self.clone() }
+        Self {
+            requests: cut(&self.requests),
+            written: rates(&self.written),
+            unmapped: rates(&self.unmapped),
+            unique: rates(&self.unique),
+            notes: Vec::new(),
+            ..self.clone()
+        }
     }
 
     /// The number of known bins, and of all bins.
@@ -226,7 +210,7 @@ impl Load {
     pub fn demand(&self, bin: usize) -> Option<Demand> {
         let requests = self.requests.get(bin).copied().flatten()?;
         let seconds = f64::from(self.bin_seconds);
-        let (written_blocks, new_blocks) = written(self.written.at(bin, requests) * seconds, self.unique.at(bin));
+        let (written_blocks, new_blocks) = written(self.written.at(bin, requests) * seconds, self.unique.at(bin, 1.0));
         Some(Demand {
             requests: whole(requests * seconds),
             written_blocks,
@@ -306,10 +290,7 @@ impl LoadForecaster {
             requests: build()?,
             written: model(&load.written)?,
             unmapped: model(&load.unmapped)?,
-            unique: match &load.unique {
-                Unique::Own(_) => Model::Own(Box::new(build()?)),
-                Unique::Share(share) => Model::Share(*share),
-            },
+            unique: model(&load.unique)?,
             unique_before: None,
         })
     }
@@ -370,35 +351,34 @@ impl LoadForecaster {
     /// Feeds bins of a load, in order.
     pub fn update(&mut self, load: &Load, bins: std::ops::Range<usize>) {
         self.requests.update(&load.requests[bins.clone()]);
-        for (model, rates) in [(&mut self.written, &load.written), (&mut self.unmapped, &load.unmapped)] {
+        for (model, rates) in
+            [(&mut self.written, &load.written), (&mut self.unmapped, &load.unmapped), (&mut self.unique, &load.unique)]
+        {
             if let (Model::Own(model), Rates::Own(values)) = (model, rates) {
                 model.update(&values[bins.clone()]);
             }
-        }
-        if let (Model::Own(model), Unique::Own(values)) = (&mut self.unique, &load.unique) {
-            model.update(&values[bins]);
         }
     }
 
     /// Forgets the bins that begin at or after a time, which is when the next one begins, and learns from those before.
     pub fn forget_from(&mut self, unix_seconds: i64) {
-        self.requests.forget_from(unix_seconds);
-        for model in [&mut self.written, &mut self.unmapped, &mut self.unique] {
-            if let Model::Own(model) = model {
-                model.forget_from(unix_seconds);
-            }
-        }
+        self.learned().for_each(|model| model.forget_from(unix_seconds));
         self.refit();
     }
 
     /// Learns from all bins so far.
     pub fn refit(&mut self) {
-        self.requests.refit();
-        for model in [&mut self.written, &mut self.unmapped, &mut self.unique] {
-            if let Model::Own(model) = model {
-                model.refit();
-            }
-        }
+        self.learned().for_each(Learned::refit);
+    }
+
+    /// The forecasters of all that is measured.
+    fn learned(&mut self) -> impl Iterator<Item = &mut Learned> {
+        let others =
+            [&mut self.written, &mut self.unmapped, &mut self.unique].into_iter().filter_map(|model| match model {
+                Model::Own(model) => Some(&mut **model),
+                Model::Share(_) => None,
+            });
+        std::iter::once(&mut self.requests).chain(others)
     }
 
     /// Forecasts the range of load in the next `bins` bins.
@@ -433,9 +413,7 @@ impl LoadForecaster {
         let (low, expected, high) = (demands(0), demands(1), demands(2));
         Outlook { expected, high, low, requests_band, written_high, degraded, history_days }
     }
-}
 
-impl LoadForecaster {
     /// Paths that the load of the next bins may take: those of the last days' errors, and the high path of the outlook.
     #[must_use]
     pub fn ahead(&self, outlook: Outlook) -> Ahead {

@@ -26,7 +26,7 @@ pub use bound::{Bound, bound};
 pub use document::{Actual, document};
 pub use horizon::Horizon;
 pub use lint::{Finding, Severity, lint};
-pub use load::{Ahead, Load, LoadError, LoadForecaster, Outlook, Rates, Unique, outlooks};
+pub use load::{Ahead, Load, LoadError, LoadForecaster, Outlook, Rates, outlooks};
 pub use made::{Likely, Plan, PlanBin, Setting, Sheet, Window, plan};
 pub use planner::{Solution, decide, solve};
 pub use policy::Policy;

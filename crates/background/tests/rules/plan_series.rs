@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_background::forecast::{Calendar, ForecasterChoice};
 use ioweir_background::plan::{
-    Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, Replayed, System, Terms, Unique, outlooks, replay,
+    Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, Replayed, System, Terms, outlooks, replay,
 };
 use ioweir_background::series::{Kind, SeriesOptions, Vdi, read_series};
 use ioweir_core::Nanos;
@@ -86,7 +86,7 @@ fn p99_plan_never_overruns_where_oracle_holds() {
             requests: series.values.iter().map(|value| value.map(|value| value * scale)).collect(),
             written: Rates::Share(0.3),
             unmapped: Rates::Share(0.0),
-            unique: Unique::Share(0.02),
+            unique: Rates::Share(0.02),
             notes: Vec::new(),
         };
         let from = load.requests.len() - PLAYED;
@@ -141,7 +141,7 @@ fn results_do_not_hang_on_the_phase() {
                 requests,
                 written: Rates::Share(0.3),
                 unmapped: Rates::Share(0.0),
-                unique: Unique::Share(0.02),
+                unique: Rates::Share(0.02),
                 notes: Vec::new(),
             };
             let from = load.requests.len() - PLAYED;
