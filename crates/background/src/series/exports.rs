@@ -7,11 +7,6 @@ use super::SeriesError;
 use super::layout::{Cell, DELIMITERS, cells};
 use super::report::{Report, quoted, whole};
 
-fn report(input: &Input, table: String, passed_over: u64) -> Report {
-    let input = Input::from_bytes(input.name(), table.into_bytes());
-    Report { input, passed_over, is_month_first: false, is_of_job: false }
-}
-
 fn texts(line: &str, delimiter: u8) -> Vec<String> {
     let text = |cell: &Cell<'_>| String::from_utf8_lossy(&cell.text).into_owned();
     cells(line.as_bytes(), delimiter).iter().map(text).collect()
@@ -43,7 +38,7 @@ pub(super) fn of_dstat(input: &Input, head: &[u8]) -> Result<Option<Report>, Ser
             })?;
         }
     }
-    Ok(Some(report(input, dstat.table, dstat.passed_over)))
+    Ok(Some(Report::new(input, dstat.table, dstat.passed_over)))
 }
 
 /// A file of dstat that is being read.
@@ -183,7 +178,7 @@ pub(super) fn of_diskspd(input: &Input, head: &[u8]) -> Result<Option<Report>, S
     if rows == 0 {
         return Err(wrong("is a report of diskspd, which holds totals of a run"));
     }
-    Ok(Some(report(input, table, 0)))
+    Ok(Some(Report::new(input, table, 0)))
 }
 
 /// A table below lines about it, as CloudWatch and other consoles export: `Label,...`, `Statistic,...`, `Period,...`, and then rows that
@@ -220,7 +215,7 @@ pub(super) fn below_preamble(input: &Input, head: &[u8]) -> Result<Option<Report
     let mut table = format!("{}\n", lines[*heading]);
     let rest = all.lines().skip(first);
     rest.for_each(|line| table.extend([line, "\n"]));
-    Ok(Some(report(input, table, above.len() as u64 - 1)))
+    Ok(Some(Report::new(input, table, above.len() as u64 - 1)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::SeriesError;
 use super::report::{Report, whole};
 
 /// The kinds of logs: the part of the file's name that fio gives them, and the column with its unit.
-const KINDS: [(&str, &str); 5] =
+pub(super) const KINDS: [(&str, &str); 5] =
     [("_bw", "bw (KiB/s)"), ("_iops", "iops"), ("_clat", "clat (ns)"), ("_slat", "slat (ns)"), ("_lat", "lat (ns)")];
 const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
 /// Times of a smaller number are those of a job, and of a larger one those of a clock in milliseconds: between them lie the
@@ -79,8 +79,7 @@ pub(super) fn table(input: &Input, head: &[u8]) -> Result<Option<Report>, Series
         table.extend(largest.into_iter().flat_map(|largest| [";", largest]));
         table.push('\n');
     }
-    let input = Input::from_bytes(input.name(), table.into_bytes());
-    Ok(Some(Report { input, passed_over: 0, is_month_first: false, is_of_job: true }))
+    Ok(Some(Report { is_of_job: true, ..Report::new(input, table, 0) }))
 }
 
 #[cfg(test)]

@@ -34,8 +34,7 @@ pub(super) fn table(input: &Input, head: &[u8]) -> Result<Option<Report>, Series
     } else {
         return Err(wrong("is JSON of a kind that is not read as series", "export it as CSV"));
     };
-    let input = Input::from_bytes(input.name(), table.0.into_bytes());
-    Ok(Some(Report { input, passed_over: table.1, is_month_first: false, is_of_job: false }))
+    Ok(Some(Report::new(input, table.0, table.1)))
 }
 
 /// A series: its metric, its labels, and its times and values as they are written.
@@ -160,8 +159,7 @@ pub(super) fn of_promtool(input: &Input, head: &[u8]) -> Result<Option<Report>, 
             }
         }
     }
-    let input = Input::from_bytes(input.name(), of_metrics(&series).into_bytes());
-    Ok(Some(Report { input, passed_over: 0, is_month_first: false, is_of_job: false }))
+    Ok(Some(Report::new(input, of_metrics(&series), 0)))
 }
 
 #[cfg(test)]

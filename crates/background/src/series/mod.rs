@@ -18,7 +18,7 @@ mod vdi;
 mod write;
 
 pub use open::{VDI_PREFIX, open_series};
-pub use read::{read_inputs, read_series};
+pub use read::read_inputs;
 pub use requests::{Counted, series_of_trace};
 pub use value::is_column;
 pub use vdi::{Vdi, VdiSeries};

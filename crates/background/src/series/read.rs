@@ -4,12 +4,12 @@
 //! 64 KiB. The file is read as a stream; only bins are kept.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use ioweir_config::date::DateOrder;
 use memchr::memchr;
 
 use super::bins::Binner;
+use super::fio::KINDS;
 use super::layout::{Layout, cells, is_blank, is_mark, trimmed, without_mark};
 use super::report::as_table;
 use super::value::{is_missing, number_and_unit};
@@ -25,19 +25,11 @@ const BINS_MAX: usize = 1 << 24;
 /// The most series.
 const SERIES_MAX: usize = 1 << 12;
 
-/// Reads a file, compressed or not: one series for each column of numbers, and for each label if rows have one.
+/// Reads files that follow one another in time and have the same columns, compressed or not: one series for each column of numbers, and
+/// for each label if rows have one. Logs of several jobs of fio ran side by side: the name of its file is a label of each.
 ///
 /// # Errors
 /// [`SeriesError`] at the first line that cannot be parsed.
-pub fn read_series(path: &Path, options: &SeriesOptions) -> Result<Vec<Series>, SeriesError> {
-    read_inputs(&[Input::from_path(path)], options)
-}
-
-/// As [`read_series`], from files that follow one another in time and have the same columns, or from memory. Logs of several jobs
-/// of fio ran side by side: the name of its file is a label of each.
-///
-/// # Errors
-/// As [`read_series`].
 pub fn read_inputs(inputs: &[Input], options: &SeriesOptions) -> Result<Vec<Series>, SeriesError> {
     inputs.iter().try_for_each(no_pointer)?;
     let (mut tables, mut passed_over, mut month_first) = (Vec::new(), 0, false);
@@ -67,9 +59,7 @@ pub fn read_inputs(inputs: &[Input], options: &SeriesOptions) -> Result<Vec<Seri
 fn job_of(input: &Input) -> String {
     let name = input.volume_name();
     let name = name.strip_suffix(".log").unwrap_or(&name);
-    ["_bw", "_iops", "_clat", "_slat", "_lat"]
-        .iter()
-        .fold(name.to_owned(), |name, kind| name.replace(&format!("{kind}."), "."))
+    KINDS.iter().fold(name.to_owned(), |name, (kind, _)| name.replace(&format!("{kind}."), "."))
 }
 
 /// The table being read: rows become series.

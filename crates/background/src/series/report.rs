@@ -20,6 +20,13 @@ pub(super) struct Report {
     pub(super) is_of_job: bool,
 }
 
+impl Report {
+    pub(super) fn new(input: &Input, table: String, passed_over: u64) -> Self {
+        let input = Input::from_bytes(input.name(), table.into_bytes());
+        Self { input, passed_over, is_month_first: false, is_of_job: false }
+    }
+}
+
 /// The table of a file, from its name and its first bytes; `None` if the file is a table itself.
 type MakeTable = fn(&Input, &[u8]) -> Result<Option<Report>, SeriesError>;
 

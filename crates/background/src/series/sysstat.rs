@@ -27,9 +27,8 @@ pub(super) fn table(input: &Input, head: &[u8]) -> Result<Option<Report>, Series
             TraceError::new(input.name(), position, problem).expected(expected).hint(hint)
         })?;
     }
-    let (passed_over, is_month_first) = (lines.passed_over, order == DateOrder::Assumed);
-    let input = Input::from_bytes(input.name(), lines.table().into_bytes());
-    Ok(Some(Report { input, passed_over, is_month_first, is_of_job: false }))
+    let report = Report::new(input, lines.table(), lines.passed_over);
+    Ok(Some(Report { is_month_first: order == DateOrder::Assumed, ..report }))
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

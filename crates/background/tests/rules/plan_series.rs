@@ -9,9 +9,10 @@ use ioweir_background::forecast::{Calendar, ForecasterChoice};
 use ioweir_background::plan::{
     Ahead, Decider, Demand, Ledger, Load, LoadForecaster, Rates, Replayed, System, Terms, outlooks, replay,
 };
-use ioweir_background::series::{Kind, SeriesOptions, Vdi, read_series};
+use ioweir_background::series::{Kind, SeriesOptions, Vdi, read_inputs};
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, SERVICES_COUNT, Service, Watermark};
+use ioweir_trace::Input;
 
 const HOUR_SECONDS: u32 = 3600;
 const CORES: u32 = 64;
@@ -70,7 +71,7 @@ fn p99_plan_never_overruns_where_oracle_holds() {
         let is_write = |name: &str| name.to_lowercase().contains("write") || name == "value" || name == "throughput";
         let options =
             SeriesOptions { bin_seconds: Some(HOUR_SECONDS), columns: Vec::new(), kind: Kind::Mean, total: true };
-        let Ok(all) = read_series(&path, &options) else { continue };
+        let Ok(all) = read_inputs(&[Input::from_path(&path)], &options) else { continue };
         let Some(series) = all.into_iter().find(|series| is_write(&series.name)) else { continue };
         let known: Vec<f64> = series.values.iter().copied().flatten().collect();
         // Two days of history, and most hours known.
