@@ -1,6 +1,6 @@
 //! Runs one fuzzing input through the series reader and the forecasters, for the target and for the test on stable.
 
-use ioweir_background::forecast::{Calendar, FORECASTERS, Forecaster as _, ForecasterChoice};
+use ioweir_background::forecast::{Calendar, FORECASTERS, ForecasterChoice};
 use ioweir_background::series::{Kind, SeriesOptions, read_inputs};
 use ioweir_trace::Input;
 

@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use ioweir_background::forecast::{Calendar, FORECASTERS, Forecaster, ForecasterChoice, LEVELS, Learned};
+use ioweir_background::forecast::{Calendar, FORECASTERS, ForecasterChoice, LEVELS, Learned};
 use ioweir_background::series::Vdi;
 
 const DAY: usize = 144;

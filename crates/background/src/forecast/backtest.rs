@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::score::{LEVELS, Point, Scores, naive_error};
-use super::{Calendar, Forecast, Forecaster, ForecasterChoice, Learned};
+use super::{Calendar, Forecast, ForecasterChoice, Learned};
 use crate::series::Series;
 use ioweir_lab::run::{Progress, RunError, unless_stopped};
 

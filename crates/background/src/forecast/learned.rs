@@ -16,7 +16,7 @@ use super::paper::Paper;
 use super::past::{Past, floor_of};
 use super::spread::Spread;
 use super::within::{Within, slot_bins, together};
-use super::{Calendar, Forecast, ForecastError, Forecaster, holt_winters, mmpp, mstl, naive, paper, profile};
+use super::{Calendar, Forecast, ForecastError, holt_winters, mmpp, mstl, naive, paper, profile};
 
 pub(super) const DAY_SECONDS: u32 = 86_400;
 /// The number of days of history that a method uses.
@@ -446,10 +446,9 @@ impl Learned {
         };
         (fit.misses.len().saturating_sub(SCENARIOS)..fit.misses.len()).map(path).collect()
     }
-}
 
-impl Forecaster for Learned {
-    fn update(&mut self, bins: &[Option<f64>]) {
+    /// Takes the next bins, in order; `None` is a gap.
+    pub fn update(&mut self, bins: &[Option<f64>]) {
         for bin in bins {
             let taken = bin.filter(|value| (0.0..=VALUE_MAX).contains(value));
             self.masked_values += u64::from(bin.is_some() && taken.is_none());
@@ -465,7 +464,8 @@ impl Forecaster for Learned {
         }
     }
 
-    fn refit(&mut self) {
+    /// Learns from all bins so far.
+    pub fn refit(&mut self) {
         self.trim();
         self.score(self.values.len() / self.slots());
         let mut scores = std::mem::take(&mut self.scores);
@@ -473,7 +473,9 @@ impl Forecaster for Learned {
         self.scores = scores;
     }
 
-    fn predict(&self, horizon_bins: usize, quantiles: &[f64]) -> Forecast {
+    /// Forecasts the `horizon_bins` bins after the last one. Each of `quantiles` is between 0 and 1.
+    #[must_use]
+    pub fn predict(&self, horizon_bins: usize, quantiles: &[f64]) -> Forecast {
         let fresh;
         let fit = match &self.fit {
             Some(fit) => fit,
@@ -538,9 +540,7 @@ impl Forecaster for Learned {
         }
         out
     }
-}
 
-impl Learned {
     /// The recent error of the bins since the last refit. That of the day before is not carried on: the methods have seen that day, and on
     /// bursty series a carried error doubled theirs.
     fn level_now(&self, fit: &Fit, start: i64) -> f64 {

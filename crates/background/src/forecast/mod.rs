@@ -1,7 +1,7 @@
 //! Forecasters of rates with quantiles, from a history of any length.
 //!
-//! A forecaster takes bin after bin ([`Forecaster::update`]), learns on request ([`Forecaster::refit`], for example at each
-//! midnight), and forecasts any horizon from the bin after the last one ([`Forecaster::predict`]). Feeding all bins at once
+//! A forecaster takes bin after bin ([`Learned::update`]), learns on request ([`Learned::refit`], for example at each
+//! midnight), and forecasts any horizon from the bin after the last one ([`Learned::predict`]). Feeding all bins at once
 //! or one by one gives the same state.
 
 mod backtest;
@@ -38,18 +38,6 @@ pub use table::{FORECASTERS, ForecasterChoice, ForecasterRow, Setting, find};
 pub use zone::Calendar;
 
 use serde::Serialize;
-
-/// A forecaster of a series.
-pub trait Forecaster: Send {
-    /// Takes the next bins, in order; `None` is a gap.
-    fn update(&mut self, bins: &[Option<f64>]);
-
-    /// Learns from all bins so far.
-    fn refit(&mut self);
-
-    /// Forecasts the `horizon_bins` bins after the last one. Each of `quantiles` is between 0 and 1.
-    fn predict(&self, horizon_bins: usize, quantiles: &[f64]) -> Forecast;
-}
 
 /// A forecast of the next bins. Every number is finite and not negative.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

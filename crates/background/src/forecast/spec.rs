@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::diagnose::{diagnose, document as diagnosis};
 use super::{
-    Backtest, Calendar, ForecastError, Forecaster as _, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find,
-    predictions, scores, whole_days,
+    Backtest, Calendar, ForecastError, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find, predictions,
+    scores, whole_days,
 };
 use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, open_series};
 use ioweir_lab::document::Document;

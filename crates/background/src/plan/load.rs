@@ -2,7 +2,7 @@
 
 use super::policy::Policy;
 use super::system::Demand;
-use crate::forecast::{Calendar, Correlation, Forecaster, ForecasterChoice, Learned};
+use crate::forecast::{Calendar, Correlation, ForecasterChoice, Learned};
 use crate::series::{Counted, Series, is_column, lines_of_losses};
 use ioweir_config::Size;
 use ioweir_core::background::overwrite_debt;

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests: a failure is to stop the test")]
 
 use ioweir_background::forecast::{
-    Backtest, Bursts, Calendar, FORECASTERS, Forecast, Forecaster, ForecasterChoice, LEVELS, Learned, backtest,
-    diagnose, find, geometric_mean,
+    Backtest, Bursts, Calendar, FORECASTERS, Forecast, ForecasterChoice, LEVELS, Learned, backtest, diagnose, find,
+    geometric_mean,
 };
 use ioweir_background::series::{Losses, Series, Vdi};
 use ioweir_lab::run::Silent;
