@@ -1,7 +1,9 @@
 //! A cache of blocks: least recently used (LRU) or adaptive replacement (ARC), over one set of linked lists.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
+
+use ioweir_core::random::NumberHasher;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -29,34 +31,14 @@ struct List {
     length: u64,
 }
 
-/// Block numbers are hashed by one multiplication. The table is only used for look-ups, so no order depends on it.
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
-
 /// A cache of blocks.
 pub(super) struct BlockCache {
     capacity: u64,
     is_adaptive: bool,
     /// The part of the capacity for blocks that were used once: ARC's `p`.
     recent_target: u64,
-    places: HashMap<u64, u32, BuildHasherDefault<Spread>>,
+    /// Only looked up in, so nothing depends on its order.
+    places: HashMap<u64, u32, BuildHasherDefault<NumberHasher>>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     lists: [List; 4],

@@ -5,9 +5,10 @@
 //! add up to its latency exactly. Waits are read off [`WaitClocks`].
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use ioweir_core::policy::Policy;
+use ioweir_core::random::NumberHasher;
 use ioweir_core::{Dispatch, Nanos, Reason, Slab, Tag, Tier};
 
 use super::{Clients, Observer};
@@ -66,24 +67,6 @@ struct Row {
     is_served: bool,
     /// The times of the request: from its dispatch on, those of the sub-request that completed last.
     stay: Stay,
-}
-
-/// Spreads numbers that follow one another. Nothing is decided by the order of a table.
-#[derive(Default)]
-struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
-    }
 }
 
 /// Places for requests at first; there are more when they are needed.
