@@ -9,7 +9,7 @@ use ioweir_background::plan::PlanSpec;
 use ioweir_background::series::lines_of_losses;
 use ioweir_device::Verdict;
 use ioweir_lab::compare::{Comparison, document as comparison_document};
-use ioweir_lab::document::{Document, DocumentError, Origin, quoted};
+use ioweir_lab::document::{DocumentError, quoted};
 use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
 use ioweir_lab::run::{Progress, Requests, RunError as LabError};
 use ioweir_lab::server::ServerExperiment;
@@ -103,61 +103,36 @@ pub(crate) fn compare(
     Ok(Result::new(document, kept, notices))
 }
 
-/// Runs something that ends in a document, which names the command that would do the same.
-fn documented<E: Into<Raised>>(
-    py: Python<'_>,
-    progress: Option<&Py<PyAny>>,
-    command: &str,
-    run: impl FnOnce(&Origin, &dyn Progress) -> std::result::Result<Document, E> + Send + 'static,
-) -> PyResult<Result> {
-    let origin = ioweir::origin(command);
-    let document = watched(py, progress, move |progress| run(&origin, progress).map_err(E::into))?;
-    Ok(Result::new(document, None, Vec::new()))
+/// Makes functions that run a spec to its document, which names the command that would do the same.
+macro_rules! documented {
+    ($($(#[doc = $about:literal])+ $verb:ident($spec:ty);)+) => {$(
+        $(#[doc = $about])+
+        #[pyfunction]
+        #[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
+        pub(crate) fn $verb(
+            py: Python<'_>,
+            spec: Option<&Bound<'_, PyAny>>,
+            progress: Option<Py<PyAny>>,
+            keys: Option<&Bound<'_, PyDict>>,
+        ) -> PyResult<Result> {
+            let Spec { name, text } = Spec::of(spec, keys)?;
+            let spec = <$spec>::parse(&name, &text).map_err(wrong)?;
+            let origin = ioweir::origin(&spec.command());
+            let run = move |progress: &dyn Progress| spec.run(&origin, progress).map_err(Raised::from);
+            Ok(Result::new(watched(py, progress.as_ref(), run)?, None, Vec::new()))
+        }
+    )+};
 }
 
-/// Searches what to set for a device and a load.
-#[pyfunction]
-#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
-pub(crate) fn advise(
-    py: Python<'_>,
-    spec: Option<&Bound<'_, PyAny>>,
-    progress: Option<Py<PyAny>>,
-    keys: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Result> {
-    let Spec { name, text } = Spec::of(spec, keys)?;
-    let spec = AdviseSpec::parse(&name, &text).map_err(wrong)?;
-    let command = spec.command();
-    documented(py, progress.as_ref(), &command, move |origin, progress| spec.run(origin, progress))
-}
-
-/// Scores schedulers by how they isolate tenants that share a device.
-#[pyfunction]
-#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
-pub(crate) fn scorecard(
-    py: Python<'_>,
-    spec: Option<&Bound<'_, PyAny>>,
-    progress: Option<Py<PyAny>>,
-    keys: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Result> {
-    let Spec { name, text } = Spec::of(spec, keys)?;
-    let spec = ScorecardSpec::parse(&name, &text).map_err(wrong)?;
-    let command = spec.command();
-    documented(py, progress.as_ref(), &command, move |origin, progress| spec.run(origin, progress))
-}
-
-/// Searches settings of `io.cost.qos` with which a tenant keeps its p99.
-#[pyfunction]
-#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
-pub(crate) fn qos(
-    py: Python<'_>,
-    spec: Option<&Bound<'_, PyAny>>,
-    progress: Option<Py<PyAny>>,
-    keys: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Result> {
-    let Spec { name, text } = Spec::of(spec, keys)?;
-    let spec = QosSpec::parse(&name, &text).map_err(wrong)?;
-    let command = spec.command();
-    documented(py, progress.as_ref(), &command, move |origin, progress| spec.run(origin, progress))
+documented! {
+    /// Searches what to set for a device and a load.
+    advise(AdviseSpec);
+    /// Scores schedulers by how they isolate tenants that share a device.
+    scorecard(ScorecardSpec);
+    /// Searches settings of `io.cost.qos` with which a tenant keeps its p99.
+    qos(QosSpec);
+    /// Plans deferred work.
+    plan(PlanSpec);
 }
 
 /// Compares a device model with the latencies of a trace.
@@ -259,21 +234,6 @@ pub(crate) fn forecast(
     let spec = ForecastSpec::parse(&name, &text).map_err(wrong)?;
     let (document, series) = watched(py, progress.as_ref(), move |progress| spec.run(progress).map_err(Raised::from))?;
     Ok(Result::new(document, None, lines_of_losses(&series)))
-}
-
-/// Plans deferred work.
-#[pyfunction]
-#[pyo3(signature = (spec=None, /, *, progress=None, keys=None))]
-pub(crate) fn plan(
-    py: Python<'_>,
-    spec: Option<&Bound<'_, PyAny>>,
-    progress: Option<Py<PyAny>>,
-    keys: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Result> {
-    let Spec { name, text } = Spec::of(spec, keys)?;
-    let spec = PlanSpec::parse(&name, &text).map_err(wrong)?;
-    let command = spec.command();
-    documented(py, progress.as_ref(), &command, move |origin, progress| spec.run(origin, progress))
 }
 
 /// Says in words why a request of an experiment waited.
