@@ -9,7 +9,7 @@ use super::made::{Plan, PlanBin, Sheet};
 use super::replay::Replayed;
 use super::system::Demand;
 use crate::forecast::Calendar;
-use ioweir_config::date::format_day;
+use ioweir_config::date::{format_day, format_moment};
 use ioweir_lab::document::{
     Axis, Cell, Chart, Column, Document, DocumentError, Figure, Format, Mark, Provenance, Series, Table, records_of,
     weekday,
@@ -22,8 +22,7 @@ const WINDOWS_SHOWN: usize = 7;
 /// A moment on the local clock: `Wed 2016-02-24 07:00`.
 pub(super) fn moment(unix_seconds: i64, calendar: &Calendar) -> String {
     let local = calendar.local_seconds(unix_seconds);
-    let time = local.rem_euclid(DAY_SECONDS);
-    format!("{} {:02}:{:02}", date(local), time / 3600, time % 3600 / 60)
+    format!("{} {}", weekday(local.div_euclid(DAY_SECONDS)), format_moment(local))
 }
 
 fn date(local_seconds: i64) -> String {
