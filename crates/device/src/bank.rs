@@ -196,10 +196,6 @@ impl Device for BankDevice {
     fn sectors(&self) -> u64 {
         self.sectors
     }
-
-    fn tracks(&self) -> u64 {
-        0
-    }
 }
 
 #[cfg(test)]

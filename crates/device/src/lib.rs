@@ -123,7 +123,9 @@ pub trait Device: Send {
     fn sectors(&self) -> u64;
 
     /// The number of tracks from one edge to the other, that is, cylinders; zero for a device without a head.
-    fn tracks(&self) -> u64;
+    fn tracks(&self) -> u64 {
+        0
+    }
 
     /// Sets the share of the stream's requests that hit the fast tier from now on, if the device draws placement at random.
     /// Other devices ignore it.

@@ -50,8 +50,4 @@ impl Device for NullDevice {
     fn sectors(&self) -> u64 {
         self.sectors
     }
-
-    fn tracks(&self) -> u64 {
-        0
-    }
 }

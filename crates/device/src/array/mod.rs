@@ -180,10 +180,6 @@ impl Device for Array {
         self.sectors
     }
 
-    fn tracks(&self) -> u64 {
-        0
-    }
-
     fn flash(&self) -> Option<FlashCounts> {
         self.members
             .iter()

@@ -438,10 +438,6 @@ impl Device for Ssd {
         self.shape.sectors
     }
 
-    fn tracks(&self) -> u64 {
-        0
-    }
-
     fn flash(&self) -> Option<FlashCounts> {
         Some(self.counts)
     }

@@ -231,10 +231,6 @@ impl Device for TieredArray {
         self.sectors
     }
 
-    fn tracks(&self) -> u64 {
-        0
-    }
-
     fn set_hit_ratio(&mut self, stream: StreamId, ratio: Ratio) {
         let number = stream.0 as usize;
         if self.hit_ratios.len() <= number {
