@@ -10,6 +10,12 @@ use crate::structure::NONE;
 use crate::{Nanos, Operation, Reason, Request, StreamId, Tag};
 
 impl<P: Order> TenantScheduler<P> {
+    /// Whether a share is one that the policy keeps.
+    fn check(&self, share: Share) -> Result<(), ShareError> {
+        share.check()?;
+        if self.kept(share) == share { Ok(()) } else { Err(ShareError::NotKept) }
+    }
+
     fn find(&self, stream: StreamId) -> Option<u32> {
         self.by_stream.find(u64::from(stream.0), |_| true)
     }
@@ -28,13 +34,13 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Changes the share of a client, whatever its state.
-    fn replace(&mut self, now: Nanos, client: u32, share: Share) {
+    /// Changes what decides when a client is served, whatever its state.
+    fn change(&mut self, now: Nanos, client: u32, change: impl FnOnce(&mut Self)) {
         let length = self.clients[client as usize].fifo.length;
         if length > 0 {
             self.deactivate(now, client, length);
         }
-        self.set_share(now, client, share);
+        change(self);
         if length > 0 {
             self.activate_or_throttle(now, client);
         }
@@ -54,10 +60,7 @@ impl<P: Order> TenantScheduler<P> {
 impl<P: Order> TenantControl for TenantScheduler<P> {
     fn configure(&mut self, now: Nanos, stream: StreamId, share: Share) -> Result<(), ShareError> {
         self.step_to(now);
-        share.check()?;
-        if self.kept(share) != share {
-            return Err(ShareError::NotKept);
-        }
+        self.check(share)?;
         if let Some(group) = share.group
             && (group.0 >= self.groups.count() || !self.groups.group(group.0).is_configured)
         {
@@ -73,16 +76,13 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         }
         self.reserved_per_second = others + share.reservation_per_second;
         self.clients[client as usize].is_configured = true;
-        self.replace(now, client, share);
+        self.change(now, client, |scheduler| scheduler.set_share(now, client, share));
         Ok(())
     }
 
     fn configure_group(&mut self, now: Nanos, group: GroupId, share: Share) -> Result<(), ShareError> {
         self.step_to(now);
-        share.check()?;
-        if self.kept(share) != share {
-            return Err(ShareError::NotKept);
-        }
+        self.check(share)?;
         if share.group.is_some() {
             return Err(ShareError::Nested);
         }
@@ -114,7 +114,7 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         self.reserved_per_second -= self.shares[client as usize].reservation_per_second;
         self.clients[client as usize].is_configured = false;
         let share = self.order.default_share();
-        self.replace(now, client, share);
+        self.change(now, client, |scheduler| scheduler.set_share(now, client, share));
         self.release_if_idle(client);
         Ok(())
     }
@@ -135,14 +135,8 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         let Some(client) = own.filter(|_| P::COUNTS_ELSEWHERE) else { return false };
         self.order.served_elsewhere(now, client, &elsewhere);
         if elsewhere.by_limit > 0 && self.clients[client as usize].is_limited {
-            let length = self.clients[client as usize].fifo.length;
-            if length > 0 {
-                self.deactivate(now, client, length);
-            }
-            self.node_limits[client as usize].take(now, Load { cost: elsewhere.by_limit, bytes: 0 });
-            if length > 0 {
-                self.activate_or_throttle(now, client);
-            }
+            let load = Load { cost: elsewhere.by_limit, bytes: 0 };
+            self.change(now, client, |scheduler| scheduler.node_limits[client as usize].take(now, load));
         }
         true
     }
