@@ -22,7 +22,7 @@ impl Executor {
             return Some(Step::Pause(tag));
         }
         let urgent = Service::ALL.map(|service| self.urgency(service).is_some() || self.runs_urgently(service));
-        let granted = [self.granted(), self.open_to_all()];
+        let granted = [self.granted_units(), self.open_to_all()];
         self.slots.pause_beyond(now, granted, |service| !urgent[service as usize]).map(Step::Pause)
     }
 
@@ -59,7 +59,8 @@ impl Executor {
     }
 
     /// The units that the background may use now. Units beyond those that are open to all are for urgent debt alone.
-    pub(super) fn granted(&self) -> u32 {
+    #[must_use]
+    pub fn granted_units(&self) -> u32 {
         match self.settings.bucket {
             Bucket::Fixed { .. } => self.open_to_all(),
             Bucket::Planned => self.open_to_all().max(self.overdue()),
@@ -153,7 +154,7 @@ impl Executor {
 
     /// Why no more of the payable debt runs.
     pub(super) fn hold(&self) -> Hold {
-        let (granted, used) = (self.granted(), self.slots.used_units(self.now));
+        let (granted, used) = (self.granted_units(), self.slots.used_units(self.now));
         // Units reserved for urgent debt are not available to other debt, so only the units open to all count here.
         let granted = if granted > used { self.open_to_all() } else { granted };
         if granted > used {
@@ -227,7 +228,7 @@ impl Executor {
         if self.settings.bucket == Bucket::Planned
             && let Some(first) = urgent.min_by_key(|service| self.due_at(*service))
         {
-            return Some((first, u64::MAX, self.granted().saturating_sub(used)));
+            return Some((first, u64::MAX, self.granted_units().saturating_sub(used)));
         }
         let free = self.open_to_all().saturating_sub(used);
         let (service, most) = if free > 0 { self.choose_for_all() } else { None }?;

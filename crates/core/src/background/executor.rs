@@ -175,7 +175,7 @@ impl Executor {
             return Step::WaitUntil(self.wake(), Hold::Retention);
         }
         self.release_urgent();
-        if self.granted() <= self.slots.used_units(now) || !self.slots.has_room(now) {
+        if self.granted_units() <= self.slots.used_units(now) || !self.slots.has_room(now) {
             return Step::WaitUntil(self.wake(), self.hold());
         }
         match self.choose().and_then(|(service, most, free)| self.start(service, most, free)) {
@@ -236,12 +236,6 @@ impl Executor {
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now
-    }
-
-    /// The units that background work may use now.
-    #[must_use]
-    pub fn granted_units(&self) -> u32 {
-        self.granted()
     }
 
     /// The pool in its present state.
