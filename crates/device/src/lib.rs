@@ -360,12 +360,6 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
 }
 
 /// The names in the table, for hints.
-trait Names {
-    fn map_names(&self) -> String;
-}
-
-impl Names for [Preset] {
-    fn map_names(&self) -> String {
-        self.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
-    }
+fn preset_names() -> String {
+    PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
 }

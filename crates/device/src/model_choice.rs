@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::calibration::DeviceFile;
 use super::standing::Calibrated;
-use super::{DeviceSpec, Names as _, PRESETS};
+use super::{DeviceSpec, PRESETS, preset_names};
 
 /// A device by name, or written out: `model = "hdd"`, or a table `[model.hdd]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl ModelChoice {
                 return Err(Complaint::new(
                     key,
                     problem,
-                    format!("write the device out, or give one of: {}", PRESETS.map_names()),
+                    format!("write the device out, or give one of: {}", preset_names()),
                 ));
             }
         };

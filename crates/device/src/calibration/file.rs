@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, Deserializer, ValueDeserializer};
 
 use super::super::presets::PRESETS;
-use super::super::{DeviceSpec, Names, error};
+use super::super::{DeviceSpec, error, preset_names};
 use super::Calibration;
 
 /// The largest device file that is read.
@@ -32,7 +32,7 @@ impl DeviceFile {
             return Self::parse(preset.name, preset.parameters);
         }
         let failed = |problem: String| {
-            let problem = format!("{problem}\n  expected: a preset ({}) or a TOML file", PRESETS.map_names());
+            let problem = format!("{problem}\n  expected: a preset ({}) or a TOML file", preset_names());
             SpecError::of_file(name_or_path, problem, "`ioweir doc device` says what the presets are")
         };
         let absent = |error| failed(format!("no preset, and as a file: {}", ioweir_config::plain(&error)));
