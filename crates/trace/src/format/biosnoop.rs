@@ -13,6 +13,7 @@ use crate::reader::number::{Fault, Faulty, digits, field, field32, quote, sector
 use crate::reader::order::{Hole, WINDOW_RECORDS};
 use crate::reader::rwbs;
 use crate::reader::units::Decoder;
+use crate::table::reader::BEFORE_ZERO_NANOS;
 use crate::{Completeness, Format, Input, Names, ReadOptions, Record, TraceError};
 
 /// The row of the table.
@@ -27,8 +28,6 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 const EXPECTED: &str = "TIME(s) COMM PID DISK T SECTOR BYTES [P] [QUE(ms)] LAT(ms)";
-/// Arrivals are computed from completions: the first may lie before the first completion.
-const BEFORE_ZERO_NANOS: u64 = 86_400 * 1_000_000_000;
 const DAY_NANOS: u64 = 86_400 * 1_000_000_000;
 /// The name of a disk that the tool does not know.
 const UNKNOWN_DISK: &[u8] = b"unknown";
