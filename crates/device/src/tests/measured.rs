@@ -149,8 +149,12 @@ fn model_beside_itself_has_no_error() {
     let own = replay(&mut *device("tiny"), &requests, Load::Arrivals).unwrap();
     requests.iter_mut().zip(own).for_each(|(request, own)| request.response_nanos = own.response_nanos());
     let same = Validation::new(&mut *device("tiny"), &requests, Load::of(&requests)).unwrap();
-    assert!(same.errors(Some(&same)).iter().all(|error| error.demerit.nanos().0 == 0), "{:?}", same.errors(None));
-    assert_eq!(same.errors(None)[0].requests, 500);
+    assert!(
+        same.errors_beside(Some(&same), None).iter().all(|error| error.demerit.nanos().0 == 0),
+        "{:?}",
+        same.errors()
+    );
+    assert_eq!(same.errors()[0].requests, 500);
     let other = DeviceSpec::parse("t", &DeviceSpec::load("tiny").unwrap().to_toml().replace("6000", "5400")).unwrap();
     let other = Validation::new(&mut *other.build(1).unwrap(), &requests, Load::Closed).unwrap();
     assert!(other.demerit_nanos() > 200_000.0, "{}", other.demerit_nanos());

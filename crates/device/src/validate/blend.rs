@@ -134,7 +134,7 @@ mod tests {
             let [seen, chosen, judged] = [seen, chosen, chosen].map(|base| result(|number| base + number, modelled));
             let classes = blended(&seen, &chosen, &judged);
             assert!(classes.iter().all(|class| class.blend.nanos() <= class.model.nanos()), "{classes:?}");
-            let before = judged.errors(None)[0].demerit.as_nanos_f64();
+            let before = judged.errors()[0].demerit.as_nanos_f64();
             assert!(judged.blended_error(&classes).demerit.as_nanos_f64() <= before + 1.0);
             let share = classes[0].table_share.value();
             assert_eq!(classes[0].quantiles.is_empty(), share == 0.0);

@@ -481,17 +481,17 @@ impl Validation {
         QUEUE_NAMES.into_iter().map(of).filter(|(_, times)| !times[0].is_empty()).map(sorted).collect()
     }
 
-    /// The error over all requests, and of every class that has some, by place and by queue. `halves` are other measured requests of the same
-    /// device with their classes, whose distance from these says how far the device is from itself.
+    /// The error over all requests, and of every class that has some, by place and by queue.
     #[must_use]
-    pub fn errors(&self, halves: Option<&Self>) -> Vec<ClassError> {
-        self.errors_beside(halves, None)
+    pub fn errors(&self) -> Vec<ClassError> {
+        self.errors_beside(None, None)
     }
 
-    /// As [`Self::errors`], with the errors of another prediction of the same requests: that of a table.
+    /// As [`Self::errors`]. `halves` are other measured requests of the same device with their classes, whose distance from these says how
+    /// far the device is from itself. The errors of another prediction of the same requests, that of a table, stand beside these.
     #[must_use]
     pub fn errors_beside(&self, halves: Option<&Self>, tabled_nanos: Option<&[u64]>) -> Vec<ClassError> {
-        let tables = tabled_nanos.map(|tabled| Self { modelled_nanos: tabled.to_vec(), ..self.clone() }.errors(None));
+        let tables = tabled_nanos.map(|tabled| Self { modelled_nanos: tabled.to_vec(), ..self.clone() }.errors());
         let tables = tables.unwrap_or_default();
         let both = |validation: &Self| [validation.by_class(), validation.by_queue()].concat();
         let others = halves.map(both).unwrap_or_default();

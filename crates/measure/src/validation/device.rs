@@ -137,7 +137,7 @@ impl DeviceValidation {
     /// [`DocumentError`], which is a defect of the program.
     pub fn document(&self) -> Result<Document, DocumentError> {
         let by_class = self.result.by_class();
-        let classes = self.result.errors(None);
+        let classes = self.result.errors();
         let [measured, modelled] = by_class
             .first()
             .map_or_else(Default::default, |(_, times)| [Distribution::of(&times[0]), Distribution::of(&times[1])]);
