@@ -40,7 +40,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn of(input: &Input) -> Result<Self, SeriesError> {
         let head = input.head()?;
-        let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').map(trimmed).collect();
+        let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect();
         if head.len() == HEAD_BYTES {
             // The last line may be incomplete.
             lines.pop();
@@ -49,7 +49,8 @@ impl Layout {
             *first = without_mark(first);
         }
         let named = lines.iter().find_map(|line| separator_line(line));
-        let comments: Vec<&[u8]> = lines.iter().filter_map(|line| line.strip_prefix(b"#")).map(trimmed).collect();
+        let comments: Vec<&[u8]> =
+            lines.iter().filter_map(|line| line.strip_prefix(b"#")).map(<[u8]>::trim_ascii).collect();
         lines.retain(|line| !is_blank(line) && memmem::find(line, RESTART).is_none());
         let Some(top) = lines.first() else {
             return Err(SeriesError::new(input.name(), Position::File, "the file is empty")
@@ -263,7 +264,7 @@ pub(super) fn cells(line: &[u8], delimiter: u8) -> Vec<Cell<'_>> {
             None => (Cow::Borrowed(body), 0),
         };
         let end = memchr(delimiter, &rest[from..]).map(|found| from + found);
-        let plain = || Cow::Borrowed(trimmed(&rest[lead..end.unwrap_or(rest.len()).max(lead)]));
+        let plain = || Cow::Borrowed(rest[lead..end.unwrap_or(rest.len()).max(lead)].trim_ascii());
         out.push(Cell { text: if from > 0 { text } else { plain() }, at: start + lead });
         match end {
             Some(end) => start += end + 1,
@@ -282,10 +283,6 @@ fn quoted(body: &[u8]) -> Option<(Cow<'_, [u8]>, usize)> {
         end += 2 + more;
     }
     Some((text, end))
-}
-
-pub(super) fn trimmed(bytes: &[u8]) -> &[u8] {
-    bytes.trim_ascii()
 }
 
 pub(super) fn is_blank(line: &[u8]) -> bool {

@@ -10,7 +10,7 @@ use memchr::memchr;
 
 use super::bins::Binner;
 use super::fio::KINDS;
-use super::layout::{Layout, cells, is_blank, is_mark, trimmed, without_mark};
+use super::layout::{Layout, cells, is_blank, is_mark, without_mark};
 use super::report::as_table;
 use super::value::{is_missing, number_and_unit};
 use super::{Losses, Series, SeriesError, SeriesOptions};
@@ -163,7 +163,7 @@ impl<'a> Table<'a> {
             };
             used = next;
             at.line += 1;
-            if !is_blank(trimmed(line)) && !std::mem::take(&mut at.header) {
+            if !is_blank(line.trim_ascii()) && !std::mem::take(&mut at.header) {
                 row(self, line).map_err(|fault| (at.line, fault))?;
             }
         }
