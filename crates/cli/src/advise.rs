@@ -10,7 +10,7 @@ use crate::arguments::{AdviseArguments, AdviseVerb};
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::Outputs;
-use crate::{qos, scorecard, targets, typed};
+use crate::{qos, scorecard, targets};
 
 /// Makes the advice and writes it.
 pub(crate) fn act(arguments: &AdviseArguments) -> Result<(), Failure> {
@@ -48,10 +48,7 @@ fn resolve(arguments: &AdviseArguments) -> Result<AdviseSpec, Failure> {
     if arguments.quick {
         (spec.budget, spec.rounds) = AdviseSpec::QUICK;
     }
-    spec.fold |= arguments.folding.fold;
-    let AdviseSpec { format, volume, event, lenient, alone, .. } = &mut spec;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    arguments.keys.set(spec, typed::value)
+    arguments.keys.set(spec)
 }
 
 fn is_preset(name: &str) -> bool {

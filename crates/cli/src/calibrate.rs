@@ -10,7 +10,7 @@ use crate::arguments::CalibrateArguments;
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::{server, typed, validate};
+use crate::{server, validate};
 
 /// Fits, and writes the device and the result where the user asked.
 pub(crate) fn act(arguments: &CalibrateArguments) -> Result<(), Failure> {
@@ -59,10 +59,7 @@ fn resolve(arguments: &CalibrateArguments) -> Result<CalibrationSpec, Failure> {
         None => CalibrationSpec::default(),
     };
     set_list(&mut spec.trace, &arguments.trace);
-    spec.fold |= arguments.folding.fold;
-    let CalibrationSpec { format, volume, event, lenient, alone, .. } = &mut spec;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    arguments.keys.set(spec, typed::value)
+    arguments.keys.set(spec)
 }
 
 /// The spec in a file with every default, as TOML.

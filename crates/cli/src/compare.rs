@@ -10,7 +10,6 @@ use crate::arguments::CompareArguments;
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::typed;
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -40,10 +39,7 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
         None => Comparison::default(),
     };
     set_list(&mut comparison.traces, &arguments.traces);
-    comparison.fold |= arguments.folding.fold;
-    let Comparison { format, volume, event, lenient, alone, .. } = &mut comparison;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    arguments.keys.set(comparison, typed::value)
+    arguments.keys.set(comparison)
 }
 
 /// Reads a comparison file.

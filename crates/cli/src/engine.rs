@@ -11,9 +11,9 @@ use ioweir_config::{ChoiceError, Duration, UnitError, unknown};
 use ioweir_config::{format_count, shown};
 use ioweir_device::PRESETS;
 use ioweir_lab::run::{Origin, Progress, without_folders};
-use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceError, TraceGroup};
+use ioweir_lab::spec::ReadingKeys;
+use ioweir_trace::{self as trace, Format, ReadOptions, TraceError, TraceGroup};
 
-use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
 use crate::{kinds, output};
 
@@ -82,12 +82,6 @@ pub(crate) fn format(name: &str) -> Result<&'static Format, Failure> {
     trace::named(name).map_err(|error| Failure::Input(error.to_string()))
 }
 
-/// The format that the flags name, as `--format` has it.
-pub(crate) fn format_name(reading: &ReadingArguments) -> Option<String> {
-    let own = reading.columns.as_ref().map(|list| format!("columns:{list}"));
-    own.or_else(|| reading.format.clone())
-}
-
 /// Checks that a device is a preset or a file that is there.
 pub(crate) fn check_device(name: &str) -> Result<(), Failure> {
     if PRESETS.iter().any(|preset| preset.name == name) { Ok(()) } else { check_file("device preset or file", name) }
@@ -141,39 +135,9 @@ pub(crate) fn set_list<T: Clone>(key: &mut Vec<T>, flags: &[T]) {
     }
 }
 
-/// The keys of a spec that say how traces are read: format, volume, event, lenience, and whether files are read alone.
-type ReadingKeys<'a> = (&'a mut Option<String>, &'a mut Option<String>, &'a mut Event, &'a mut bool, &'a mut bool);
-
-/// Puts the flags on reading traces in the place of their keys.
-pub(crate) fn set_reading(
-    arguments: &ReadingArguments,
-    (format, volume, event, lenient, alone): ReadingKeys<'_>,
-) -> Result<(), Failure> {
-    if let Some(name) = format_name(arguments) {
-        *format = Some(name);
-    }
-    if let Some(name) = &arguments.volume {
-        *volume = Some(name.clone());
-    }
-    if let Some(name) = &arguments.event {
-        *event = name.parse::<Event>()?;
-    }
-    *lenient |= arguments.lenient;
-    *alone |= arguments.alone;
-    Ok(())
-}
-
-/// How the flags say that traces are read.
-pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, Failure> {
-    Ok(ReadOptions {
-        format: format_name(arguments).as_deref().map(format).transpose()?,
-        event: arguments.event.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
-        lenient: arguments.lenient,
-        alone: arguments.alone,
-        volume: arguments.volume.clone(),
-        latency: true,
-        ..ReadOptions::default()
-    })
+/// How the flags say that traces are read, with their latencies.
+pub(crate) fn read_options(reading: &ReadingKeys) -> Result<ReadOptions, Failure> {
+    Ok(ReadOptions { latency: true, ..reading.options()? })
 }
 
 /// The traces that files form; a folder stands for the traces in it.

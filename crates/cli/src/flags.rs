@@ -4,25 +4,23 @@ use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use clap_complete::engine::ArgValueCandidates;
-use ioweir_config::{FlagForm, Key, KeySet, with_flags};
-use ioweir_lab::spec::READING;
+use ioweir_config::{Flag, FlagForm, Key, KeySet, with_flags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::arguments::candidates_of;
 use crate::failure::Failure;
+use crate::typed;
 
-/// The flags of a file's keys that the user gave, with their values. Flags for reading traces are among those of
-/// [`ReadingArguments`](crate::arguments::ReadingArguments), which verbs without such a file share.
+/// The flags of a file's keys that the user gave, with their values.
 #[derive(Debug)]
 pub(crate) struct KeyFlags<T> {
     given: Vec<(Key, Vec<String>)>,
     file: PhantomData<T>,
 }
 
-fn keys_with_flags<T: KeySet>() -> impl Iterator<Item = (Key, ioweir_config::Flag)> {
-    let own = |key: Key| key.flag.filter(|flag| flag.heading != READING).map(|flag| (key, flag));
-    T::keys().into_iter().filter_map(own)
+fn keys_with_flags<T: KeySet>() -> impl Iterator<Item = (Key, Flag)> {
+    T::keys().into_iter().filter_map(|key| Some((key, key.flag?)))
 }
 
 impl<T: KeySet> Args for KeyFlags<T> {
@@ -38,7 +36,15 @@ impl<T: KeySet> Args for KeyFlags<T> {
                 FlagForm::Word(word) => arg.value_name(flag.value).value_parser([word]),
                 _ => arg.value_name(flag.value).add(ArgValueCandidates::new(candidates_of(flag.name))),
             };
-            command.arg(match flag.form {
+            let shorthand = flag.shorthand.map(|short| {
+                Arg::new(short.name)
+                    .long(short.name)
+                    .value_name(short.value)
+                    .help_heading(flag.heading)
+                    .help(short.help)
+                    .conflicts_with(flag.name)
+            });
+            let arg = match flag.form {
                 FlagForm::Number => arg.allow_negative_numbers(true),
                 FlagForm::Numbers | FlagForm::Shares => {
                     arg.allow_negative_numbers(true).value_delimiter(',').action(ArgAction::Append)
@@ -47,7 +53,8 @@ impl<T: KeySet> Args for KeyFlags<T> {
                 FlagForm::Repeated => arg.action(ArgAction::Append),
                 FlagForm::Signed => arg.allow_hyphen_values(true),
                 FlagForm::Text | FlagForm::Switch(_) | FlagForm::Word(_) => arg,
-            })
+            };
+            command.arg(arg).args(shorthand)
         })
     }
 
@@ -75,9 +82,12 @@ fn help(key: &Key) -> String {
 
 impl<T: KeySet> FromArgMatches for KeyFlags<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let texts = |flag: &ioweir_config::Flag| match flag.form {
+        let texts = |flag: &Flag| match flag.form {
             FlagForm::Switch(_) => matches.get_flag(flag.name).then(Vec::new),
-            _ => matches.get_many::<String>(flag.name).map(|texts| texts.cloned().collect()),
+            _ => matches.get_many::<String>(flag.name).map(|texts| texts.cloned().collect()).or_else(|| {
+                let short = flag.shorthand?;
+                Some(vec![format!("{}{}", short.prefix, matches.get_one::<String>(short.name)?)])
+            }),
         };
         let given = keys_with_flags::<T>().filter_map(|(key, flag)| Some((key, texts(&flag)?))).collect();
         Ok(Self { given, file: PhantomData })
@@ -96,10 +106,10 @@ impl<T: KeySet + Serialize + DeserializeOwned> KeyFlags<T> {
         self.given.iter().any(|(given, _)| given.name == key)
     }
 
-    /// The file with the keys that the flags set. `value` gives the text as a file has it.
-    pub(crate) fn set(&self, file: T, value: fn(&Key, &str) -> Result<String, Failure>) -> Result<T, Failure> {
+    /// The file with the keys that the flags set.
+    pub(crate) fn set(&self, file: T) -> Result<T, Failure> {
         let typed = |(key, texts): &(Key, Vec<String>)| {
-            let texts: Result<Vec<String>, Failure> = texts.iter().map(|text| value(key, text)).collect();
+            let texts: Result<Vec<String>, Failure> = texts.iter().map(|text| typed::value(key, text)).collect();
             Ok((*key, texts?))
         };
         let given = self.given.iter().map(typed).collect::<Result<Vec<_>, Failure>>()?;

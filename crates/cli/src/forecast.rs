@@ -11,7 +11,6 @@ use crate::arguments::ForecastArguments;
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::typed;
 
 /// Forecasts every series with every method, or scores them.
 pub(crate) fn act(arguments: &ForecastArguments) -> Result<(), Failure> {
@@ -41,9 +40,7 @@ pub(crate) fn resolve(arguments: &ForecastArguments) -> Result<ForecastSpec, Fai
         })?;
         spec.holidays.insert(date.into(), weekday.into());
     }
-    let ForecastSpec { format, volume, event, lenient, alone, .. } = &mut spec;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    let spec = arguments.keys.set(spec, typed::value)?;
+    let spec = arguments.keys.set(spec)?;
     spec.check().map_err(RunError::from)?;
     Ok(spec)
 }

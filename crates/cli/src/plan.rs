@@ -10,7 +10,6 @@ use crate::arguments::PlanArguments;
 use crate::engine::{self, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::typed;
 
 /// Makes the plan and writes it.
 pub(crate) fn act(arguments: &PlanArguments) -> Result<(), Failure> {
@@ -48,9 +47,7 @@ fn resolve(arguments: &PlanArguments) -> Result<PlanSpec, Failure> {
         None => PlanSpec::default(),
     };
     set_list(&mut spec.series.0, &arguments.series);
-    let PlanSpec { format, volume, event, lenient, alone, .. } = &mut spec;
-    engine::set_reading(&arguments.reading, (format, volume, event, lenient, alone))?;
-    arguments.keys.set(spec, typed::value)
+    arguments.keys.set(spec)
 }
 
 /// The spec or the policy in a file with every default, as TOML.

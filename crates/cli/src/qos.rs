@@ -10,7 +10,6 @@ use crate::arguments::{OutputArguments, QosArguments};
 use crate::engine;
 use crate::failure::Failure;
 use crate::output::Outputs;
-use crate::typed;
 
 /// Searches, and writes the result.
 pub(crate) fn act(arguments: &QosArguments) -> Result<(), Failure> {
@@ -19,7 +18,7 @@ pub(crate) fn act(arguments: &QosArguments) -> Result<(), Failure> {
         None => QosSpec::default(),
     };
     spec.device = arguments.device.clone().unwrap_or(spec.device);
-    let spec = arguments.keys.set(spec, typed::value)?;
+    let spec = arguments.keys.set(spec)?;
     let outputs = outputs(&arguments.output, arguments.spec.as_deref(), &spec.device)?;
     let origin = engine::origin(&spec.command());
     outputs.write(&engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?)

@@ -7,7 +7,6 @@ use crate::arguments::ScorecardArguments;
 use crate::engine;
 use crate::failure::Failure;
 use crate::qos;
-use crate::typed;
 
 /// Runs the tests and writes the scorecard.
 pub(crate) fn act(arguments: &ScorecardArguments) -> Result<(), Failure> {
@@ -16,7 +15,7 @@ pub(crate) fn act(arguments: &ScorecardArguments) -> Result<(), Failure> {
         None => ScorecardSpec::default(),
     };
     spec.device = arguments.device.clone().unwrap_or(spec.device);
-    let spec = arguments.keys.set(spec, typed::value)?;
+    let spec = arguments.keys.set(spec)?;
     let outputs = qos::outputs(&arguments.output, arguments.spec.as_deref(), &spec.device)?;
     let origin = engine::origin(&spec.command());
     outputs.write(&engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?)

@@ -8,12 +8,11 @@ use crate::arguments::TargetsArguments;
 use crate::engine;
 use crate::failure::Failure;
 use crate::output::Outputs;
-use crate::typed;
 
 /// Admits the tenants, and writes the result.
 pub(crate) fn act(arguments: &TargetsArguments) -> Result<(), Failure> {
     let spec = TargetsSpec { experiment: arguments.experiment.clone(), ..TargetsSpec::default() };
-    let spec = arguments.keys.set(spec, typed::value)?;
+    let spec = arguments.keys.set(spec)?;
     let outputs = Outputs::new(&arguments.output, &[], &[Path::new(&arguments.experiment)])?;
     let origin = engine::origin(&spec.command());
     outputs.write(&engine::watched(arguments.quiet, |progress| spec.run(&origin, progress))?)

@@ -8,6 +8,7 @@ use ioweir_config::unknown;
 use ioweir_config::{Size, format_count, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::sim::Load;
+use ioweir_lab::spec::ReadingKeys;
 use ioweir_lab::trace_info::{self, NamedInfo};
 use ioweir_lab::workload::{JobGenerator, MIXES, mix};
 use ioweir_trace::{
@@ -16,10 +17,10 @@ use ioweir_trace::{
 };
 
 use crate::arguments::{
-    ConvertArguments, CutArguments, GenerateArguments, InfoArguments, ReadingArguments, TogetherArguments,
-    TraceArguments, TraceVerb,
+    ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TogetherArguments, TraceArguments, TraceVerb,
 };
 use crate::failure::Failure;
+use crate::flags::KeyFlags;
 use crate::output::Outputs;
 use crate::{engine, output};
 
@@ -158,7 +159,7 @@ type Ends<'a> = (&'a str, &'static Format, Box<dyn TraceSource>);
 fn ends<'a>(
     files: &'a [String],
     named: Option<&str>,
-    reading: &ReadingArguments,
+    reading: &KeyFlags<ReadingKeys>,
     together: &TogetherArguments,
     once: bool,
 ) -> Result<Ends<'a>, Failure> {
@@ -166,7 +167,10 @@ fn ends<'a>(
         return Err(Failure::input("no file is named", "files of one trace, and the file to write", ""));
     };
     let format = target_format(named, target)?;
-    let options = trace::ReadOptions { once: once && together.repeat.is_none(), ..engine::read_options(reading)? };
+    let options = trace::ReadOptions {
+        once: once && together.repeat.is_none(),
+        ..engine::read_options(&reading.set(ReadingKeys::default())?)?
+    };
     let groups = engine::groups(sources, &options)?;
     let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
     output::check_outputs(&[target], &inputs)?;
@@ -288,7 +292,8 @@ pub(crate) fn target_format(named: Option<&str>, target: &str) -> Result<&'stati
 }
 
 fn info(arguments: &InfoArguments) -> Result<(), Failure> {
-    let options = trace::ReadOptions { once: true, ..engine::read_options(&arguments.reading)? };
+    let options =
+        trace::ReadOptions { once: true, ..engine::read_options(&arguments.reading.set(ReadingKeys::default())?)? };
     let groups = engine::groups(&arguments.files, &options)?;
     let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
     let outputs = Outputs::new(&arguments.output, &[], &inputs)?;

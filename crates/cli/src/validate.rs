@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::shown;
+use ioweir_config::{flags_of, shown};
 use ioweir_device::PRESETS;
 use ioweir_device::validate::Load;
 use ioweir_lab::document::{Document, quoted};
+use ioweir_lab::spec::PlacingKeys;
+use ioweir_measure::calibration::CalibrationSpec;
 use ioweir_measure::validation::{DeviceValidation, document, validate_drives};
 
 use crate::arguments::CalibrateArguments;
@@ -67,7 +69,8 @@ fn one_device(device: &str, arguments: &CalibrateArguments) -> Result<(), Failur
             ),
         ));
     }
-    let options = engine::read_options(&arguments.reading)?;
+    let placing = arguments.keys.set(CalibrationSpec::default())?.placing;
+    let options = engine::read_options(&placing.reading)?;
     let [group] = &engine::groups(&arguments.validate, &options)?[..] else {
         return Err(Failure::input("the files form several traces", "the files of one trace", ""));
     };
@@ -81,9 +84,8 @@ fn one_device(device: &str, arguments: &CalibrateArguments) -> Result<(), Failur
         "released" => Load::Released,
         _ => Load::Arrivals,
     });
-    let origin = engine::origin(&command(device, arguments));
-    let result =
-        DeviceValidation::run(device, &files, &options, (load, arguments.folding.fold), arguments.reference, &origin)?;
+    let origin = engine::origin(&command(device, &placing, arguments));
+    let result = DeviceValidation::run(device, &files, &options, (load, placing.fold), arguments.reference, &origin)?;
     if let Some((name, form)) = form {
         let mut document = Document::new("ioweir calibrate --validate", "Requests", &())?;
         document.records = result.requests();
@@ -95,22 +97,13 @@ fn one_device(device: &str, arguments: &CalibrateArguments) -> Result<(), Failur
 }
 
 /// The command that compares again.
-fn command(device: &str, arguments: &CalibrateArguments) -> String {
+fn command(device: &str, placing: &PlacingKeys, arguments: &CalibrateArguments) -> String {
     let mut command = format!("ioweir calibrate {}", quoted(device));
-    let reading = &arguments.reading;
-    let flags = [
-        ("load", arguments.load.clone()),
-        ("format", engine::format_name(reading)),
-        ("volume", reading.volume.clone()),
-        ("event", reading.event.clone()),
-    ];
-    for (flag, value) in flags {
-        if let Some(value) = value {
-            command += &format!(" --{flag} {}", quoted(&value));
-        }
+    let load = arguments.load.clone().map(|load| ("--load".to_owned(), Some(load)));
+    for (flag, value) in load.into_iter().chain(flags_of(placing)) {
+        command += &format!(" {flag}");
+        command += &value.map_or_else(String::new, |value| format!(" {}", quoted(&value)));
     }
-    let switches = [(" --lenient", reading.lenient), (" --fold", arguments.folding.fold)];
-    switches.iter().filter(|(_, is_set)| *is_set).for_each(|(flag, _)| command += flag);
     if let Some(reference) = arguments.reference {
         command += &format!(" --reference {reference}");
     }

@@ -24,6 +24,21 @@ pub struct Flag {
     pub is_always_shown: bool,
     /// The names of flags that cannot be given beside it.
     pub excludes: &'static [&'static str],
+    /// A second flag for some of the values.
+    pub shorthand: Option<Shorthand>,
+}
+
+/// A flag that gives a key the text after it, behind a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shorthand {
+    /// The long name, without its dashes.
+    pub name: &'static str,
+    /// The value in help.
+    pub value: &'static str,
+    /// The help text.
+    pub help: &'static str,
+    /// What the key's value begins with.
+    pub prefix: &'static str,
 }
 
 /// How a flag's text becomes the value of a key.
@@ -53,7 +68,7 @@ impl Flag {
     /// A flag that takes a value; its heading follows with [`Flag::under`].
     #[must_use]
     pub const fn new(name: &'static str, value: &'static str, form: FlagForm) -> Self {
-        Self { name, value, heading: "", form, is_always_shown: false, excludes: &[] }
+        Self { name, value, heading: "", form, is_always_shown: false, excludes: &[], shorthand: None }
     }
 
     /// A flag that sets a key to true or false.
@@ -78,6 +93,12 @@ impl Flag {
     #[must_use]
     pub const fn excluding(self, excludes: &'static [&'static str]) -> Self {
         Self { excludes, ..self }
+    }
+
+    /// Adds a second flag for some of the values.
+    #[must_use]
+    pub const fn also(self, shorthand: Shorthand) -> Self {
+        Self { shorthand: Some(shorthand), ..self }
     }
 
     /// The value of the key for the texts after the flag.
@@ -153,19 +174,9 @@ where
         let mut table = to_table(&file)?;
         table.insert(key.name.into(), flag.value_of(texts));
         from_table(&table).map_err(|error| {
-            // A reader of numbers and amounts does not say whose value it refuses.
-            let is_bare = |begin: &&str| error.message().starts_with(begin);
-            let flag = match ["invalid ", "unknown variant ", "duration ", "size ", "rate ", "`"]
-                .iter()
-                .find(|begin| is_bare(begin))
-            {
-                Some(&"invalid ") => format!("--{} {}: ", flag.name, texts.join(",")),
-                Some(_) => format!("--{}: ", flag.name),
-                None => String::new(),
-            };
             let complaint = Complaint::of_toml(&error, &[]);
             let hint = if complaint.advice().is_empty() { "" } else { "\n\nhint: " };
-            format!("{flag}{}{hint}{}", complaint.problem(), complaint.advice())
+            format!("--{}: {}{hint}{}", flag.name, complaint.problem(), complaint.advice())
         })
     })
 }
@@ -236,6 +247,6 @@ mod tests {
     #[test]
     fn an_error_names_the_flag() {
         let error = set(&[("depth", &["x"])]).expect_err("no number");
-        assert_eq!(error, "--depth x: invalid type: string \"x\", expected a whole number without quotes");
+        assert_eq!(error, "--depth: invalid type: string \"x\", expected a whole number without quotes");
     }
 }

@@ -25,7 +25,7 @@ pub use choice::{Choice, ChoiceError, Choosable, ScheduleChoice, format_range, f
 pub use error::{Complaint, SpecError};
 pub use external::register_policy;
 pub use file::{plain, read_spec};
-pub use flag::{Flag, FlagForm, defaults, flags_of, with_flags};
+pub use flag::{Flag, FlagForm, Shorthand, defaults, flags_of, with_flags};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, is_same_name, shown};
 #[doc(hidden)]
 pub use keys::read_table;

@@ -1,9 +1,10 @@
 //! The common parts of all verbs' specs: values that a file may write in more than one way, and how traces are read.
 
 use std::fmt;
+use std::iter;
 use std::marker::PhantomData;
 
-use ioweir_config::{Complaint, Flag, FlagForm, KeySet, SpecError};
+use ioweir_config::{Complaint, Flag, FlagForm, KeySet, Shorthand, SpecError, keys};
 use ioweir_trace::{self as trace, Event, ReadOptions};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, IntoDeserializer};
@@ -145,48 +146,91 @@ macro_rules! spec_file {
     };
 }
 
-/// How a spec says that traces are read: leniently or not, and the files of a set alone or not.
-///
-/// # Errors
-/// [`RunError::Value`] if there is no such format.
-pub fn read_options(
-    format: Option<&str>,
-    volume: Option<&str>,
-    event: Event,
-    (lenient, alone): (bool, bool),
-) -> Result<ReadOptions, RunError> {
-    let format = format.map(trace::named).transpose().map_err(|error| RunError::Value(error.to_string()))?;
-    Ok(ReadOptions { format, event, lenient, alone, volume: volume.map(str::to_owned), ..ReadOptions::default() })
+/// The heading of flags that say how traces are read.
+const READING: &str = "Reading traces";
+
+keys! {
+    /// The keys of a spec that say how traces are read.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ReadingKeys {
+        /// trace format: a name (`ioweir doc format` lists them), a TOML file that describes your own text format, or columns: and a
+        /// list of columns; recognised by content if absent
+        format: Option<String> = absent
+            => Flag::new("format", "NAME|FILE", FlagForm::Text).under(READING).also(Shorthand {
+                name: "columns",
+                value: "LIST",
+                help: "Columns of your own text format, in order: time:s,op,offset:bytes,size:bytes (`ioweir doc format columns`)",
+                prefix: "columns:",
+            }),
+        /// only this address space (disk, volume, file) of a trace that holds several; `compare` takes all for each in turn
+        volume: Option<String> = absent => Flag::new("volume", "NAME", FlagForm::Text).under(READING),
+        /// event that counts as a request, where a trace holds several: queue (as submitted), insert (as the traced scheduler
+        /// received it), issue (as the device received it), complete (of captures that hold nothing else)
+        event: Event = (Event::Queue) => Flag::new("event", "KIND", FlagForm::Text).under(READING),
+        /// skip and count damaged records instead of stopping
+        lenient: bool = (false) => Flag::switch("lenient", true).under(READING),
+        /// read the named files of a set without the others that lie beside them
+        alone: bool = (false) => Flag::switch("alone", true).under(READING),
+    }
 }
 
-/// The heading of flags for what is read, what is written, and how.
-pub const READING: &str = "Reading traces";
+keys! {
+    /// The keys of a spec that say how traces are read and put on a device.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PlacingKeys {
+        /// fold requests past the end of the device onto it, instead of stopping: addresses begin anew at its end
+        fold: bool = (false) => Flag::switch("fold", true).under(READING),
+        ..reading: ReadingKeys,
+    }
+}
+
+impl Default for ReadingKeys {
+    fn default() -> Self {
+        ioweir_config::defaults()
+    }
+}
+
+impl Default for PlacingKeys {
+    fn default() -> Self {
+        ioweir_config::defaults()
+    }
+}
+
+impl ReadingKeys {
+    /// The options for reading traces.
+    ///
+    /// # Errors
+    /// [`RunError::Value`] if there is no such format.
+    pub fn options(&self) -> Result<ReadOptions, RunError> {
+        let format = self.format.as_deref().map(trace::named).transpose();
+        Ok(ReadOptions {
+            format: format.map_err(|error| RunError::Value(error.to_string()))?,
+            event: self.event,
+            lenient: self.lenient,
+            alone: self.alone,
+            volume: self.volume.clone(),
+            ..ReadOptions::default()
+        })
+    }
+}
+
 /// The heading of flags that choose what is reported.
 pub const OUTPUT: &str = "Output";
-
-/// The flag of the key `format`.
-pub const FORMAT: Flag = Flag::new("format", "NAME|FILE", FlagForm::Text).under(READING);
-/// The flag of the key `volume`.
-pub const VOLUME: Flag = Flag::new("volume", "NAME", FlagForm::Text).under(READING);
-/// The flag of the key `event`.
-pub const EVENT: Flag = Flag::new("event", "KIND", FlagForm::Text).under(READING);
-/// The flag of the key `lenient`.
-pub const LENIENT: Flag = Flag::switch("lenient", true).under(READING);
-/// The flag of the key `alone`.
-pub const ALONE: Flag = Flag::switch("alone", true).under(READING);
-/// The flag of the key `fold`.
-pub const FOLD: Flag = Flag::switch("fold", true).under(READING);
 
 /// The command that runs a verb again: the traces, and the flags of the keys that differ from their defaults or are always shown.
 #[must_use]
 pub fn command<T: KeySet + Serialize>(verb: &str, traces: &[String], spec: &T) -> String {
-    let mut words = vec!["ioweir".to_owned(), verb.to_owned()];
+    let words = [format!("ioweir {verb}"), arguments(traces, spec)];
+    words.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Traces with the flags of keys, as a shell takes them.
+#[must_use]
+pub fn arguments<T: KeySet + Serialize>(traces: &[String], spec: &T) -> String {
     // A name that begins with a dash would be taken for a flag.
     let is_flag = |trace: &str| trace.starts_with('-') && trace != "-";
-    words.extend(traces.iter().map(|trace| if is_flag(trace) { quoted(&format!("./{trace}")) } else { quoted(trace) }));
-    for (flag, value) in ioweir_config::flags_of(spec) {
-        words.push(flag);
-        words.extend(value.map(|value| quoted(&value)));
-    }
-    words.join(" ")
+    let file = |trace: &String| if is_flag(trace) { quoted(&format!("./{trace}")) } else { quoted(trace) };
+    let flags = ioweir_config::flags_of(spec);
+    let flags = flags.into_iter().flat_map(|(flag, value)| iter::once(flag).chain(value.map(|value| quoted(&value))));
+    traces.iter().map(file).chain(flags).collect::<Vec<_>>().join(" ")
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use ioweir_config::date::day_of;
 use ioweir_config::{Complaint, Duration, Flag, FlagForm, SpecError, keys, plain, shown};
-use ioweir_trace::{Event, ReadOptions};
+use ioweir_trace::ReadOptions;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::diagnose::{diagnose, document as diagnosis};
@@ -17,7 +17,7 @@ use super::{
 use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, open_series};
 use ioweir_lab::document::Document;
 use ioweir_lab::run::{Progress, RunError, unless_stopped};
-use ioweir_lab::spec::{self, OneOrMore, read_options};
+use ioweir_lab::spec::{OneOrMore, ReadingKeys};
 
 /// The most bins that are forecast at once.
 const HORIZON_BINS_MAX: u64 = 1 << 20;
@@ -65,16 +65,6 @@ keys! {
         /// time zone by its IANA name, such as Europe/Berlin, instead of an offset; the table's times are UTC then
         time_zone: Option<String> = absent
             => Flag::new("time-zone", "NAME", FlagForm::Text).under(SERIES).excluding(&["utc-offset"]),
-        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
-        format: Option<String> = absent => spec::FORMAT,
-        /// the only address space of a trace that counts, if it has several
-        volume: Option<String> = absent => spec::VOLUME,
-        /// the event of a trace that counts as a request: queue, insert, issue or complete
-        event: Event = (Event::Queue) => spec::EVENT,
-        /// whether damaged records of a trace are skipped and counted, instead of stopping
-        lenient: bool = (false) => spec::LENIENT,
-        /// whether the named files of a set are read without the others that lie beside them
-        alone: bool = (false) => spec::ALONE,
         /// forecasters, settings after colons: paper:trend=0.8
         methods as "method": OneOrMore<ForecasterChoice> = (usual_methods())
             => Flag::new("method", "NAME[:SETTING=VALUE...],...", FlagForm::Texts).under(FORECASTING),
@@ -96,6 +86,7 @@ keys! {
             => Flag::new("lead", "TIME,...", FlagForm::Texts).under(FORECASTING),
         /// days that behave like another weekday: "2026-12-25" = "sunday"
         holidays as "holiday": BTreeMap<String, String> = (BTreeMap::new()),
+        ..reading: ReadingKeys,
     }
 }
 
@@ -226,9 +217,7 @@ impl ForecastSpec {
             std::fs::metadata(name)
                 .map_err(|error| SpecError::of_file(shown(name), format!("cannot be read: {}", plain(&error)), ""))?;
         }
-        let reading =
-            read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))?;
-        let reading = ReadOptions { latency: false, ..reading };
+        let reading = ReadOptions { latency: false, ..self.reading.options()? };
         unless_stopped(progress, open_series(names, &options, &reading, progress))
     }
 

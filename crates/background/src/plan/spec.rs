@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{Complaint, Flag, FlagForm, SpecError, format_decimals, keys, plain, read_spec, shown};
 use ioweir_core::background::Watermark;
-use ioweir_trace::{self as trace, Doubted, Event, Input, ReadOptions};
+use ioweir_trace::{self as trace, Doubted, Input, ReadOptions};
 
 use super::bound::bound;
 use super::document::{Actual, document};
@@ -17,7 +17,7 @@ use crate::forecast::Calendar;
 use crate::series::{SeriesOptions, read_inputs, series_of_trace};
 use ioweir_lab::document::{Document, Origin, Provenance, TraceMeta};
 use ioweir_lab::run::{Progress, RunError, sha256, unless_stopped};
-use ioweir_lab::spec::{self, Base, OneOrMore, read_options};
+use ioweir_lab::spec::{self, Base, OneOrMore, ReadingKeys};
 
 keys! {
     /// Everything that determines a plan: the same value gives the same bytes. `ioweir plan` builds it from its flags and from
@@ -28,19 +28,10 @@ keys! {
         series: OneOrMore<String> = (OneOrMore::default()),
         /// actual load of the planned time, in the same form: play the plan on it, replanning in each bin
         replay: OneOrMore<String> = (OneOrMore::default()) => Flag::new("replay", "FILE", FlagForm::Repeated),
-        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
-        format: Option<String> = absent => spec::FORMAT,
-        /// the only address space of a trace that counts, if it has several
-        volume: Option<String> = absent => spec::VOLUME,
-        /// the event of a trace that counts as a request: queue, insert, issue or complete
-        event: Event = (Event::Queue) => spec::EVENT,
-        /// whether damaged records of a trace are skipped and counted, instead of stopping
-        lenient: bool = (false) => spec::LENIENT,
-        /// whether the named files of a set are read without the others that lie beside them
-        alone: bool = (false) => spec::ALONE,
         /// policy file (TOML): pool, cores, services and their terms; `ioweir doc plan` lists the keys; in a file also the keys
         /// themselves, in tables such as [policy.pool]
         policy: Option<Base<Policy>> = absent => Flag::new("policy", "FILE", FlagForm::Text),
+        ..reading: ReadingKeys,
     }
 }
 
@@ -144,9 +135,7 @@ impl PlanSpec {
         let Some(first) = names.first() else {
             return Err(RunError::Value("no series is named\n  expected: at least one file".into()));
         };
-        let reading =
-            read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))?;
-        let options = ReadOptions { latency: true, ..reading };
+        let options = ReadOptions { latency: true, ..self.reading.options()? };
         let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
         if options.format.is_some() || trace::recognise(&paths, &options).is_ok() {
             let mut source = Doubted::new(trace::open(&paths, &options)?);

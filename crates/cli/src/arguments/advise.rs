@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use ioweir_measure::advise::AdviseSpec;
 
-use super::{FoldArguments, OutputArguments, QosArguments, ReadingArguments, ScorecardArguments, TargetsArguments};
+use super::{OutputArguments, QosArguments, ScorecardArguments, TargetsArguments};
 use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
@@ -35,12 +35,6 @@ pub(crate) struct AdviseArguments {
     /// A quick look: 100 runs and 20 rounds, unless they are given
     #[arg(long, help_heading = "What is tried")]
     pub(crate) quick: bool,
-
-    #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
-
-    #[command(flatten)]
-    pub(crate) folding: FoldArguments,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,

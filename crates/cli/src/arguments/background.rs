@@ -6,7 +6,7 @@ use clap::Args;
 use ioweir_background::forecast::ForecastSpec;
 use ioweir_background::plan::PlanSpec;
 
-use super::{OutputArguments, ReadingArguments};
+use super::OutputArguments;
 use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
@@ -29,9 +29,6 @@ pub(crate) struct ForecastArguments {
     /// Day that behaves like another weekday: 2026-12-25=sunday; may be repeated
     #[arg(long, value_name = "DATE=WEEKDAY", help_heading = "Reading series")]
     pub(crate) holiday: Vec<String>,
-
-    #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
 
     /// Write the binned series as CSV
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
@@ -73,7 +70,4 @@ pub(crate) struct PlanArguments {
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
-
-    #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
 }

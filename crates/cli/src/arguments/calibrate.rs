@@ -7,7 +7,7 @@ use clap::Args;
 use ioweir_config::Size;
 use ioweir_measure::calibration::CalibrationSpec;
 
-use super::{FoldArguments, OutputArguments, ReadingArguments};
+use super::OutputArguments;
 use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
@@ -85,12 +85,6 @@ pub(crate) struct CalibrateArguments {
     /// No progress bar
     #[arg(long)]
     pub(crate) quiet: bool,
-
-    #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
-
-    #[command(flatten)]
-    pub(crate) folding: FoldArguments,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,

@@ -4,6 +4,7 @@ use clap_complete::CompletionCandidate;
 use ioweir_core::policy::POLICIES;
 use ioweir_device::PRESETS;
 use ioweir_lab::compare::Goal;
+use ioweir_trace::Event;
 
 /// One candidate for each row: its name, and its summary as help.
 pub(crate) fn listed(rows: impl IntoIterator<Item = (&'static str, &'static str)>) -> Vec<CompletionCandidate> {
@@ -26,7 +27,11 @@ pub(super) fn loads() -> Vec<CompletionCandidate> {
     ])
 }
 
-pub(super) fn formats() -> Vec<CompletionCandidate> {
+fn events() -> Vec<CompletionCandidate> {
+    Event::ALL.map(|event| CompletionCandidate::new(event.name())).into()
+}
+
+fn formats() -> Vec<CompletionCandidate> {
     listed(ioweir_trace::FORMATS.iter().map(|format| (format.name, format.title)))
 }
 
@@ -36,6 +41,8 @@ pub(crate) fn of_flag(name: &str) -> fn() -> Vec<CompletionCandidate> {
         "device" | "fast-device" => devices,
         "scheduler" | "recorded-under" => schedulers,
         "load" => loads,
+        "event" => events,
+        "format" => formats,
         "goal" => goals,
         _ => Vec::new,
     }

@@ -42,7 +42,7 @@ pub(crate) use advise::{AdviseArguments, AdviseVerb};
 pub(crate) use background::{ForecastArguments, PlanArguments};
 #[cfg(feature = "advise")]
 pub(crate) use calibrate::CalibrateArguments;
-pub(crate) use compare::{CompareArguments, FoldArguments, ReadingArguments, seed};
+pub(crate) use compare::{CompareArguments, seed};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::{CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, SnapshotVerb, VolumeVerb};

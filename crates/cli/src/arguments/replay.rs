@@ -2,8 +2,10 @@
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
+use ioweir_lab::spec::PlacingKeys;
 
-use super::{FoldArguments, OutputArguments, ReadingArguments, candidates};
+use super::{OutputArguments, candidates};
+use crate::flags::KeyFlags;
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -38,10 +40,7 @@ pub(crate) struct ReplayArguments {
     pub(crate) reads_only: bool,
 
     #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
-
-    #[command(flatten)]
-    pub(crate) folding: FoldArguments,
+    pub(crate) placing: KeyFlags<PlacingKeys>,
 
     /// Allow writes to the device, which destroy what it holds; must be the same name as DEVICE
     #[arg(long, value_name = "DEVICE", conflicts_with = "scratch", help_heading = "The device")]

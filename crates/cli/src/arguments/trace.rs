@@ -1,8 +1,10 @@
 //! Arguments of `trace`.
 
 use clap::{Args, Subcommand};
+use ioweir_lab::spec::ReadingKeys;
 
-use super::{OutputArguments, ReadingArguments};
+use super::OutputArguments;
+use crate::flags::KeyFlags;
 
 #[derive(Args, Debug)]
 pub(crate) struct TraceArguments {
@@ -30,7 +32,7 @@ pub(crate) struct InfoArguments {
     pub(crate) files: Vec<String>,
 
     #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
+    pub(crate) reading: KeyFlags<ReadingKeys>,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
@@ -54,7 +56,7 @@ pub(crate) struct ConvertArguments {
     pub(crate) together: TogetherArguments,
 
     #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
+    pub(crate) reading: KeyFlags<ReadingKeys>,
 }
 
 #[derive(Args, Debug)]
@@ -103,7 +105,7 @@ pub(crate) struct CutArguments {
     pub(crate) together: TogetherArguments,
 
     #[command(flatten)]
-    pub(crate) reading: ReadingArguments,
+    pub(crate) reading: KeyFlags<ReadingKeys>,
 }
 
 #[derive(Args, Debug)]

@@ -11,13 +11,14 @@ use ioweir_device::{DeviceSpec, PRESETS, Standing};
 use ioweir_lab::document::{Provenance, TraceMeta, quoted};
 use ioweir_lab::run::{Progress, sha256};
 use ioweir_lab::sim::{self, Feed, Load, Streams};
+use ioweir_lab::spec::PlacingKeys;
 use ioweir_measure::replay::device::{Answered, Arrivals, Bounds, ReplayError, replay};
 use ioweir_measure::replay::{ByClass, Fit, Fitted, Left, Measured, Model, Page, Predicted, Rows, document};
 use ioweir_trace::{self as trace, Doubted, ReadOptions, Record, TraceGroup, TraceSource};
 
 use super::scratch;
 use super::under::{self, QUEUE_REQUESTS, REQUEST_KIB_MAX, Under};
-use crate::arguments::{FoldArguments, ReplayArguments};
+use crate::arguments::ReplayArguments;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
 use crate::{engine, trace as verb, typed};
@@ -79,6 +80,7 @@ struct Asked<'a> {
     arguments: &'a ReplayArguments,
     group: TraceGroup,
     options: ReadOptions,
+    fold: bool,
     device: String,
     load: Load,
     timeout: Nanos,
@@ -109,7 +111,8 @@ impl<'a> Asked<'a> {
             );
             return Err(Failure::input(problem, "the same name twice, since what the device holds is destroyed", ""));
         }
-        let options = ReadOptions { latency: false, ..engine::read_options(&arguments.reading)? };
+        let placing = arguments.placing.set(PlacingKeys::default())?;
+        let options = placing.reading.options()?;
         let mut groups = engine::groups(files, &options)?;
         if groups.len() != 1 {
             let names: Vec<_> = groups.iter().map(|group| shown(&group.name)).collect();
@@ -119,7 +122,17 @@ impl<'a> Asked<'a> {
         let load = typed::load(&arguments.load)?;
         let timeout = verb::time("--timeout", &arguments.timeout)?;
         let (schedulers, set) = under::of_arguments(&arguments.scheduler, &arguments.set)?;
-        Ok(Self { arguments, group: groups.remove(0), options, device, load, timeout, schedulers, set })
+        Ok(Self {
+            arguments,
+            group: groups.remove(0),
+            options,
+            fold: placing.fold,
+            device,
+            load,
+            timeout,
+            schedulers,
+            set,
+        })
     }
 
     /// The settings of the device, noted before any of them is changed; `None` if none is to be.
@@ -160,9 +173,9 @@ impl<'a> Asked<'a> {
 
     /// The limits of the replay, except those of the device.
     fn fit(&self) -> Result<Fit, Failure> {
-        let ReplayArguments { reads_only, folding: FoldArguments { fold }, limit, span, .. } = self.arguments;
+        let ReplayArguments { reads_only, limit, span, .. } = self.arguments;
         let until = span.as_deref().map(|span| verb::time("--for", span)).transpose()?;
-        Ok(Fit { reads_only: *reads_only, fold: *fold, requests: *limit, until, ..Fit::default() })
+        Ok(Fit { reads_only: *reads_only, fold: self.fold, requests: *limit, until, ..Fit::default() })
     }
 
     fn fitted<'t>(&self, fit: &Fit) -> Result<Fitted<'t>, Failure> {

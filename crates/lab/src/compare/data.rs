@@ -273,7 +273,7 @@ impl<'a> JsonResult<'a> {
         let whole = Self::whole(outcome);
         Self {
             // If a single volume was named, the spec has it.
-            volume: if spec.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
+            volume: if spec.placing.reading.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
             depth: whole.depth.filter(|_| !matches!(spec.depths.0[..], [Depth::Of(_)])),
             seed: whole.seed.filter(|_| spec.seeds.0.len() > 1),
             streams: spec.by_stream.then(|| outcome.streams.iter().map(stream).collect()),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use ioweir_device::calibration::Range;
 use ioweir_device::{DeviceSpec, Standing};
-use ioweir_trace::Event;
 use serde::{Deserialize, Serialize};
 
 use super::{Comparison, Who};
-use crate::gate::{Evidence, Judgement, Witness, judge, words};
+use crate::gate::{Evidence, Judgement, Witness, judge};
 use crate::run::{RunError, TraceFiles};
+use crate::spec::{ReadingKeys, arguments};
 
 /// The standing of a device model and the evidence of a trace, before anything is recommended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,10 +79,7 @@ impl Grounds<'_> {
         if files.is_empty() {
             return String::new();
         }
-        let event = (comparison.event != Event::Queue).then(|| comparison.event.name());
-        let volume = Some(trace.volume()).filter(|volume| !volume.is_empty());
-        let flags = [("format", comparison.format.as_deref()), ("volume", volume), ("event", event)];
-        let switches = [("lenient", comparison.lenient), ("alone", comparison.alone)];
-        words(files.iter().map(String::as_str), &flags, &switches)
+        let volume = Some(trace.volume().to_owned()).filter(|volume| !volume.is_empty());
+        arguments(&files, &ReadingKeys { volume, ..comparison.placing.reading.clone() })
     }
 }

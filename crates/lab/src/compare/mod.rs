@@ -31,13 +31,12 @@ use std::str::FromStr;
 
 use ioweir_config::{Flag, FlagForm, SchedulerChoice, Size, keys, shown};
 use ioweir_device::DeviceSpec;
-use ioweir_trace::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::experiment::Summary;
 use crate::run::TraceMeta;
 use crate::sim::{Account, Load, Outcome};
-use crate::spec::{self, OneOrMore};
+use crate::spec::{self, OneOrMore, PlacingKeys};
 
 const COMPARED: &str = "What is compared";
 const QUEUE: &str = "The queue";
@@ -50,18 +49,6 @@ keys! {
         /// trace files, or folders of them; the per-processor files of one blktrace capture count as one trace; mix:NAME
         /// generates traffic
         traces: Vec<String> = (Vec::new()),
-        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
-        format: Option<String> = absent => spec::FORMAT,
-        /// the address space to replay, where a trace holds several; all replays each as a trace of its own
-        volume: Option<String> = absent => spec::VOLUME,
-        /// the event that counts as a request, where a trace holds several: queue, insert, issue or complete
-        event: Event = (Event::Queue) => spec::EVENT,
-        /// whether damaged records are skipped and counted, instead of stopping
-        lenient: bool = (false) => spec::LENIENT,
-        /// whether the named files of a set are read without the others that lie beside them
-        alone: bool = (false) => spec::ALONE,
-        /// whether requests past the end of the device are folded onto it, instead of stopping: addresses begin anew at its end
-        fold: bool = (false) => spec::FOLD,
         /// spread the trace's data over the whole device: pieces of 128 MiB keep their order and move apart; otherwise they
         /// lie where they were traced, at the beginning of a larger device
         spread: bool = (false) => Flag::switch("spread", true).under(COMPARED).excluding(&["fold"]),
@@ -98,6 +85,7 @@ keys! {
         of: Option<String> = absent => OF.under(spec::OUTPUT),
         /// also report figures by stream (process, client) of the trace, the slowest first
         by_stream: bool = (false) => Flag::new("by", "WHAT", FlagForm::Word("stream")).under(spec::OUTPUT),
+        ..placing: PlacingKeys,
     }
 }
 

@@ -16,7 +16,6 @@ use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
 };
 use crate::sim::{Account, Accountant, Load, Observer, Outcome, Waits, Window};
-use crate::spec::read_options;
 use ioweir_config::{SchedulerChoice, Size};
 use ioweir_device::{DeviceFile, DeviceSpec, Standing};
 use ioweir_trace::{Record, TraceError};
@@ -65,7 +64,7 @@ impl Comparison {
         each_once("seed", &self.seeds.0)?;
         let limits = self.limits()?;
         check_of(self.goal, self.of.as_deref())?;
-        if self.fold && self.spread {
+        if self.placing.fold && self.spread {
             return Err(RunError::Value("fold and spread both say where data lie\n  expected: one of them".into()));
         }
         if self.traces.is_empty() {
@@ -79,8 +78,7 @@ impl Comparison {
         });
         let (devices, standings) = devices.collect::<Result<(Vec<_>, Vec<_>), RunError>>()?;
         let fast = Arc::new(DeviceSpec::load(&self.fast_device)?);
-        let (format, volume) = (self.format.as_deref(), self.volume.as_deref());
-        let options = read_options(format, volume, self.event, (self.lenient, self.alone))?;
+        let options = self.placing.reading.options()?;
         let (traces, left_out) = traces(&|| TraceFiles::find_all(&self.traces, &options, self.resamples()))?;
         let plan = Plan {
             comparison: self.clone(),
@@ -189,8 +187,8 @@ impl Plan {
             device_name: device_name.clone(),
             fast: scheduler.row.places.then(|| (Arc::clone(&self.fast), spec.fast_device.clone())),
             limits: QueueLimits { depth, ..self.limits },
-            lenient: spec.lenient,
-            folds: spec.fold,
+            lenient: spec.placing.reading.lenient,
+            folds: spec.placing.fold,
             spreads: spec.spread,
             seed: 0,
             window: Window { by_stream: spec.by_stream, ..Window::WHOLE },

@@ -9,9 +9,10 @@ use super::document::name;
 use super::spec::{ClassSpec, DeviceChoice, Experiment};
 use super::{ExperimentReport, Figure, METRICS, Metric, Summary};
 use crate::document::{SAME_SHARE, and_list, format_seconds, percent};
-use crate::gate::{Evidence, Judgement, judge, words};
+use crate::gate::{Evidence, Judgement, judge};
 use crate::run::{RunError, Silent, TraceFiles};
 use crate::sim::Goal;
+use crate::spec::{ReadingKeys, arguments};
 use ioweir_config::{Complaint, unknown};
 use ioweir_trace::ReadOptions;
 
@@ -80,7 +81,7 @@ impl Experiment {
             for class in own() {
                 let Some(file) = &class.trace else { continue };
                 for trace in TraceFiles::find(std::slice::from_ref(file), &ReadOptions::default())? {
-                    let source = words(std::iter::once(file.as_str()), &[], &[]);
+                    let source = arguments(std::slice::from_ref(file), &ReadingKeys::default());
                     let known = trace.witness(&Silent)?.0.evidence(group.model, source)?;
                     judgements.push(judge(&standing, &known));
                 }

@@ -10,8 +10,6 @@ use ioweir_device::{DeviceSpec, Standing, Verdict};
 use ioweir_trace::Record;
 use serde::{Deserialize, Serialize};
 
-use crate::document::quoted;
-
 /// Measured requests that are replayed on the model: enough for every class that matters, and quick.
 const MEASURED_MAX: usize = 100_000;
 /// The fewest latencies that `calibrate` fits a device to.
@@ -215,19 +213,4 @@ fn pair(class: &'static str, operation: Option<Operation>, times: &[(Operation, 
         modelled_seconds: mean(&modelled),
         error_share: demerit(&measured, &modelled) / 1e9 / mean(&measured).max(1e-9),
     })
-}
-
-/// The files of a trace with the flags that say how they are read, as a shell takes them.
-pub fn words<'a>(
-    files: impl Iterator<Item = &'a str>,
-    flags: &[(&str, Option<&str>)],
-    switches: &[(&str, bool)],
-) -> String {
-    let mut words: Vec<String> =
-        files.map(|file| if file.starts_with('-') { quoted(&format!("./{file}")) } else { quoted(file) }).collect();
-    for (flag, value) in flags {
-        words.extend(value.iter().flat_map(|value| [format!("--{flag}"), quoted(value)]));
-    }
-    words.extend(switches.iter().filter(|(_, is_set)| *is_set).map(|(switch, _)| format!("--{switch}")));
-    words.join(" ")
 }

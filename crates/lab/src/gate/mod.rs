@@ -13,7 +13,7 @@ use ioweir_device::standing::Calibrated;
 use ioweir_device::{Standing, Verdict};
 use serde::{Deserialize, Serialize};
 
-pub use evidence::{Evidence, Pair, Source, Witness, words};
+pub use evidence::{Evidence, Pair, Source, Witness};
 
 use crate::document::format_seconds;
 

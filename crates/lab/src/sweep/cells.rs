@@ -234,8 +234,8 @@ impl Cells {
 
     /// The traces of a comparison, which are looked for once, because a folder or a list of volumes may be long.
     fn find(&self, comparison: &Comparison, find: &dyn Fn() -> Result<Found, RunError>) -> Result<Found, RunError> {
-        let Comparison { traces, format, volume, event, lenient, alone, seeds, .. } = comparison;
-        let key = format!("{:?}", (traces, format, volume, event, lenient, alone, seeds.0.len() > 1));
+        let Comparison { traces, placing, seeds, .. } = comparison;
+        let key = format!("{:?}", (traces, &placing.reading, seeds.0.len() > 1));
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = found.get(&key) {
             return Ok(found.clone());
@@ -343,9 +343,8 @@ impl Cells {
                 }
             }
             (Traffic::Trace(trace, load), comparison) => {
-                let alone = Comparison {
+                let mut alone = Comparison {
                     traces: vec![trace.name()],
-                    volume: Some(trace.volume().to_owned()),
                     devices: job.device_name.clone().into(),
                     schedulers: vec![job.scheduler],
                     loads: vec![*load],
@@ -354,9 +353,10 @@ impl Cells {
                     goal: Goal::Completion,
                     ..comparison.cloned().unwrap_or_default()
                 };
+                alone.placing.reading.volume = Some(trace.volume().to_owned());
                 hash.update(format!("{}resampled = {}\n", alone.to_toml(), trace.is_resampled()));
                 // Columns of a format may stand in a file.
-                let format = alone.format.as_ref().and_then(|format| std::fs::read(format).ok());
+                let format = alone.placing.reading.format.as_ref().and_then(|format| std::fs::read(format).ok());
                 hash.update(format.unwrap_or_default());
                 hash.update(job.device.to_toml());
                 hash.update(job.fast.as_ref().map_or_else(String::new, |(device, _)| device.to_toml()));

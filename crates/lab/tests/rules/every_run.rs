@@ -7,6 +7,7 @@ use ioweir_lab::compare::{Comparison, document, run, run_observed};
 use ioweir_lab::document::json_list;
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Checker;
+use ioweir_lab::spec::{PlacingKeys, ReadingKeys};
 
 use crate::sample;
 
@@ -16,6 +17,12 @@ const LOADS: [&str; 5] = ["recorded", "x50", "closed:1", "closed:2", "closed:32"
 
 fn scheduler(name: &str) -> SchedulerChoice {
     name.parse().expect("a scheduler")
+}
+
+/// Damaged records are skipped.
+fn leniently() -> PlacingKeys {
+    let reading = ReadingKeys { lenient: true, ..ReadingKeys::default() };
+    PlacingKeys { reading, ..PlacingKeys::default() }
 }
 
 /// One trace of each kind.
@@ -98,7 +105,7 @@ fn choosing_and_buffered_devices_serve_all() {
                     schedulers: vec![scheduler(name)],
                     loads: vec!["x50".parse().expect("a load")],
                     devices: file.display().to_string().into(),
-                    lenient: true,
+                    placing: leniently(),
                     depths: depth.into(),
                     ..Comparison::default()
                 });
@@ -159,7 +166,7 @@ fn every_request_is_served_once_everywhere() {
                 loads: vec!["x50".parse().expect("a load")],
                 devices: device.to_owned().into(),
                 // The older drives are smaller than the traced disks: requests past their end are counted.
-                lenient: true,
+                placing: leniently(),
                 ..Comparison::default()
             });
         }

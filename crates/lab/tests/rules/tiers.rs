@@ -4,6 +4,7 @@ use ioweir_lab::compare::{Comparison, document, run};
 use ioweir_lab::document::json_list;
 use ioweir_lab::experiment::{Experiment, run as simulate};
 use ioweir_lab::run::{Origin, Silent};
+use ioweir_lab::spec::PlacingKeys;
 use serde_json::Value;
 
 fn origin() -> Origin {
@@ -55,7 +56,7 @@ fn oversized_trace_is_folded_on_request() {
         traces: vec![trace.into()],
         schedulers: vec!["none".parse().expect("a scheduler")],
         devices: "tiny".to_owned().into(),
-        fold,
+        placing: PlacingKeys { fold, ..PlacingKeys::default() },
         ..Comparison::default()
     };
     let error = run(&comparison(false), &origin(), &Silent).expect_err("it does not fit").to_string();

@@ -6,7 +6,7 @@ use ioweir_core::tenant::GroupId;
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use ioweir_device::calibration::{Calibration, Observed};
 use ioweir_device::{DeviceFile, DeviceSpec, Standing};
-use ioweir_trace::{Event, ReadOptions, Record, TraceError};
+use ioweir_trace::{ReadOptions, Record, TraceError};
 use serde_json::Value;
 
 use super::bench::{Bench, CLOSED, LOADS, Measures, RECORDED};
@@ -23,10 +23,10 @@ use super::space::{Candidate, Setup};
 use super::spec::{ANY_DEVICE, AdviseSpec, Bound, is_device_name};
 use ioweir_lab::compare::{Goal, Who, reason_between};
 use ioweir_lab::document::{Document, Origin, TraceMeta};
-use ioweir_lab::gate::{Evidence, Judgement, Witness, judge, words};
+use ioweir_lab::gate::{Evidence, Judgement, Witness, judge};
 use ioweir_lab::run::{MIX_PREFIX, Progress, RunError, TraceFiles};
 use ioweir_lab::sim::{Accountant, Load, Waits};
-use ioweir_lab::spec::read_options;
+use ioweir_lab::spec::arguments;
 use ioweir_lab::workload::MIXES;
 
 /// Requests that all streams together keep outstanding in the closed loop, if nothing else is asked for.
@@ -156,9 +156,8 @@ impl AdviseSpec {
     pub fn find(&self) -> Result<(Vec<TraceFiles>, Vec<TraceError>), RunError> {
         let mixes = || MIXES.iter().map(|mix| format!("{MIX_PREFIX}{}", mix.name)).collect();
         let names: Vec<String> = if self.traces.is_empty() { mixes() } else { self.traces.clone() };
-        let options =
-            read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))?;
-        TraceFiles::find_all(&names, &ReadOptions { latency: true, ..options }, false)
+        let options = ReadOptions { latency: true, ..self.placing.reading.options()? };
+        TraceFiles::find_all(&names, &options, false)
     }
 
     /// The candidate that changes nothing: the scheduler of the trace, or the one that current Linux chooses for such a device.
@@ -180,13 +179,13 @@ impl AdviseSpec {
         progress.started(budget + self.runs_of(plain.len().min(PLAIN_MAX) + TUNED_MAX));
         let sectors = base.device.build(self.seed)?.sectors();
         let is_generated = self.traces.is_empty();
-        let pieces = Pieces::read(files, (self.seed, sectors, self.fold || is_generated), progress)?;
+        let pieces = Pieces::read(files, (self.seed, sectors, self.placing.fold || is_generated), progress)?;
         let think = pieces.think();
         let loads = self.loads(pieces.streams, think);
         let witness = pieces.witness();
         let who = pieces.who((self.goal, self.of.as_deref()), &witness)?;
         let tenants = self.tenants(&who, &pieces)?;
-        let (device_name, lenient) = (self.device.clone(), self.lenient);
+        let (device_name, lenient) = (self.device.clone(), self.placing.reading.lenient);
         let bench = Bench { base, device_name, loads, lenient, who: &who, tenants, progress };
         let error = own_error(&bench, &pieces, &leave, self.seed)?;
         let search = Search {
@@ -325,11 +324,7 @@ impl AdviseSpec {
     ) -> Result<Judgement, RunError> {
         let files: Vec<String> =
             files.iter().flat_map(|file| file.files().iter().map(|file| file.display().to_string())).collect();
-        let event = (self.event != Event::Queue).then(|| self.event.name());
-        let flags = [("format", self.format.as_deref()), ("volume", self.volume.as_deref()), ("event", event)];
-        let switches = [("lenient", self.lenient), ("alone", self.alone)];
-        let source =
-            if files.is_empty() { String::new() } else { words(files.iter().map(String::as_str), &flags, &switches) };
+        let source = if files.is_empty() { String::new() } else { arguments(&files, &self.placing.reading) };
         let known = witness.evidence(&bench.base.device, source)?;
         Ok(judge(standing, &Evidence { is_generated, outside, folded, ..known }))
     }

@@ -5,14 +5,13 @@ use std::str::FromStr;
 
 use ioweir_config::{Duration, Flag, FlagForm, SchedulerChoice, Size, keys, shown};
 use ioweir_core::policy::POLICIES;
-use ioweir_trace::Event;
 
 use super::bench::Measure;
 use super::search::BUDGET_MIN;
 use ioweir_lab::compare::{Goal, OF, check_of};
 use ioweir_lab::run::RunError;
 use ioweir_lab::sim::Load;
-use ioweir_lab::spec;
+use ioweir_lab::spec::{self, PlacingKeys};
 
 const ADVISED: &str = "What is advised";
 const TRIED: &str = "What is tried";
@@ -25,18 +24,6 @@ keys! {
     pub struct AdviseSpec {
         /// trace files, or folders of them, one after another; mix:NAME generates traffic; all generated mixes if none is named
         traces: Vec<String> = (Vec::new()),
-        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
-        format: Option<String> = absent => spec::FORMAT,
-        /// the address space to replay, where a trace holds several
-        volume: Option<String> = absent => spec::VOLUME,
-        /// the event that counts as a request, where a trace holds several: queue, insert, issue or complete
-        event: Event = (Event::Queue) => spec::EVENT,
-        /// whether damaged records are skipped and counted, instead of stopping
-        lenient: bool = (false) => spec::LENIENT,
-        /// whether the named files of a set are read without the others that lie beside them
-        alone: bool = (false) => spec::ALONE,
-        /// whether requests past the end of the device are folded onto it, instead of stopping
-        fold: bool = (false) => spec::FOLD,
         /// device: a preset (`ioweir doc device` lists them) or a TOML file; of a calibrated one, devices are drawn that
         /// explain its measurement nearly as well
         device: String = (String::new()) => Flag::new("device", "NAME|FILE", FlagForm::Text).under(ADVISED).always_shown(),
@@ -76,6 +63,7 @@ keys! {
         budget: u32 = (400) => Flag::new("budget", "RUNS", FlagForm::Number).under(TRIED).always_shown(),
         /// samples of the half of the trace that the search does not see, and of calibrated devices, that judge
         rounds: u32 = (100) => Flag::new("rounds", "N", FlagForm::Number).under(TRIED).always_shown(),
+        ..placing: PlacingKeys,
     }
 }
 

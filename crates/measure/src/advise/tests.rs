@@ -25,6 +25,7 @@ use ioweir_lab::document::{FORMS, Form};
 use ioweir_lab::gate::Witness;
 use ioweir_lab::run::{KeptTrace, Origin, Silent, TraceFiles};
 use ioweir_lab::sim::{Observer, Outcome};
+use ioweir_lab::spec::{PlacingKeys, ReadingKeys};
 
 /// A file of requests: this many, at random places of a disk, by eight processes, `gap` apart.
 fn trace(requests: u64, reads_per_cent: u64, gap_micros: u64) -> tempfile::NamedTempFile {
@@ -57,6 +58,12 @@ fn spec(trace: &tempfile::NamedTempFile, device: &str) -> AdviseSpec {
         rounds: 6,
         ..AdviseSpec::default()
     }
+}
+
+/// Requests as the traced scheduler received them.
+fn inserts() -> PlacingKeys {
+    let reading = ReadingKeys { event: ioweir_trace::Event::Insert, ..ReadingKeys::default() };
+    PlacingKeys { reading, ..PlacingKeys::default() }
 }
 
 fn schedulers(names: &[&str]) -> Vec<ioweir_config::SchedulerChoice> {
@@ -428,7 +435,7 @@ fn scrubbed() -> tempfile::NamedTempFile {
 fn idle_class_counts_only_where_asked() {
     let trace = scrubbed();
     let spec = |of: Option<&str>| AdviseSpec {
-        event: ioweir_trace::Event::Insert,
+        placing: inserts(),
         schedulers: schedulers(&["none", "mq-deadline"]),
         recorded_under: "none".parse().ok(),
         goal: Goal::ReadP99,
@@ -500,7 +507,7 @@ fn closed_loop_thinks_as_traced_streams() {
 fn cgroups_protect_a_stream_from_all_others() {
     let trace = scrubbed();
     let spec = AdviseSpec {
-        event: ioweir_trace::Event::Insert,
+        placing: inserts(),
         schedulers: schedulers(&["none"]),
         recorded_under: "none".parse().ok(),
         goal: Goal::Mean,

@@ -124,7 +124,7 @@ impl CalibrationSpec {
         }
         let end = trace.requests.iter().map(|request| request.sector + u64::from(request.sectors)).max().unwrap_or(0);
         let start = self.start(kind, end)?;
-        let folded = if self.fold { fold_measured(&mut trace.requests, start.build(0)?.sectors()) } else { 0 };
+        let folded = if self.placing.fold { fold_measured(&mut trace.requests, start.build(0)?.sectors()) } else { 0 };
         let (known, unseen) = trace.requests.split_at(trace.requests.len() / 2);
         let (start, of_reads, of_units) = units::open(start, self.preset.as_deref(), known);
         let range = range_of(&trace.requests);

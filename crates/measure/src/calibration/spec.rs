@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use ioweir_config::{Flag, FlagForm, Size, keys};
 use ioweir_device::fit::{Effort, start};
 use ioweir_device::{DeviceSpec, SpindleSpeed};
-use ioweir_trace::{Event, ReadOptions};
+use ioweir_trace::ReadOptions;
 use serde::{Deserialize, Serialize};
 
 use ioweir_lab::run::{RunError, without_folders};
-use ioweir_lab::spec;
+use ioweir_lab::spec::{self, PlacingKeys};
 
 const FITTED: &str = "The fit";
 
@@ -27,18 +27,6 @@ keys! {
     pub struct CalibrationSpec {
         /// the files of one trace with latencies, of the device alone
         trace: Vec<String> = (Vec::new()),
-        /// the trace format: a name, a TOML file of columns, or columns: and a list of them; recognised by content if absent
-        format: Option<String> = absent => spec::FORMAT,
-        /// the address space, if the trace has several
-        volume: Option<String> = absent => spec::VOLUME,
-        /// the event that counts as a request, where a trace holds several: queue, insert, issue or complete
-        event: Event = (Event::Queue) => spec::EVENT,
-        /// whether damaged records are skipped and counted, instead of stopping
-        lenient: bool = (false) => spec::LENIENT,
-        /// whether the named files of a set are read without the others that lie beside them
-        alone: bool = (false) => spec::ALONE,
-        /// whether requests past the end of the device are folded onto it, instead of stopping
-        fold: bool = (false) => spec::FOLD,
         /// kind of the device: disk or flash; for a probed device as the probes show
         kind: Option<Kind> = absent => Flag::new("kind", "disk|flash", FlagForm::Text).under(FITTED),
         /// preset or device file where the fit begins; what response times do not tell stays as it is there; a disk that is not
@@ -54,6 +42,7 @@ keys! {
         searches: u32 = (4) => Flag::new("searches", "N", FlagForm::Number).under(FITTED).always_shown(),
         /// seed of the searches
         seed: u64 = (1) => Flag::new("seed", "N", FlagForm::Number).under(FITTED).always_shown(),
+        ..placing: PlacingKeys,
     }
 }
 
@@ -129,7 +118,7 @@ impl CalibrationSpec {
 
     /// The options for reading the trace.
     pub(super) fn options(&self) -> Result<ReadOptions, RunError> {
-        spec::read_options(self.format.as_deref(), self.volume.as_deref(), self.event, (self.lenient, self.alone))
+        self.placing.reading.options()
     }
 
     /// How long is searched.

@@ -107,6 +107,12 @@ impl TargetsSpec {
 
 /// The problem of a class that the rule does not cover, and what was expected.
 fn class_problem(class: &ClassSpec) -> Option<(String, String)> {
+    if class.hit_ratio.is_some() {
+        return Some((
+            "`hit_ratio` is given".into(),
+            "none: how much of its data is placed is what is searched for".into(),
+        ));
+    }
     let rate = match (class.share.latency, class.share.reservation) {
         (None, None) => return None,
         (None, Some(_)) => {

@@ -117,6 +117,7 @@ fn files_outside_the_rule_are_refused() {
     );
     assert!(fails(&tiers.replace("200/s", "110/s"), Some(10)).contains("reservation = \"120/s\" or more"));
     assert!(fails(&tiers.replace("rate = \"100/s\"", "backlog = 4"), Some(10)).contains("constant `rate`"));
+    assert!(fails(&tiers.replace("burst", "hit_ratio = 0.5\nburst"), Some(10)).contains("`hit_ratio` is given"));
     assert!(fails(&tiers.replace("latency = \"5ms\"\n", ""), Some(10)).contains("no class has a target"));
     let reserved = busy(10) + "reservation = \"5/s\"\n";
     assert!(fails(&(tiers + &reserved), Some(10)).contains("class busy: a reservation without `latency`"));

@@ -9,6 +9,7 @@ use ioweir_device::{DeviceFile, DeviceSpec, Verdict};
 use ioweir_lab::compare::{Comparison, document, run};
 use ioweir_lab::experiment::{self, Experiment};
 use ioweir_lab::run::{Origin, RunError, Silent};
+use ioweir_lab::spec::PlacingKeys;
 use ioweir_measure::advise::AdviseSpec;
 use ioweir_measure::calibration::{Calibrated, CalibrationSpec, Kind};
 use ioweir_measure::validation::DeviceValidation;
@@ -63,7 +64,7 @@ fn trace_past_the_end_needs_folding() {
             rpm: "6000.5".parse().ok(),
             generations: 1,
             searches: 1,
-            fold,
+            placing: PlacingKeys { fold, ..PlacingKeys::default() },
             ..CalibrationSpec::default()
         };
         assert_eq!(spec.command().contains(" --fold"), fold);
@@ -377,7 +378,7 @@ fn experiment_names_classes_outside_of_calibration() {
 #[test]
 fn specs_read_traces_by_same_keys() {
     let keys = "format = \"msr\"\nvolume = \"0\"\nevent = \"issue\"\nlenient = true\nfold = true\n";
-    assert!(Comparison::parse("a.toml", keys).unwrap().fold);
-    assert!(CalibrationSpec::parse("a.toml", keys).unwrap().fold);
-    assert!(AdviseSpec::parse("a.toml", keys).unwrap().fold);
+    assert!(Comparison::parse("a.toml", keys).unwrap().placing.fold);
+    assert!(CalibrationSpec::parse("a.toml", keys).unwrap().placing.fold);
+    assert!(AdviseSpec::parse("a.toml", keys).unwrap().placing.fold);
 }

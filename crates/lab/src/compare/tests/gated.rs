@@ -76,13 +76,13 @@ fn scrubbed() -> (tempfile::TempDir, Comparison) {
     }
     let path = folder.path().join("scrub.ftrace");
     std::fs::write(&path, lines.join("\n") + "\n").expect("a file");
-    let comparison = Comparison {
+    let mut comparison = Comparison {
         traces: vec![path.display().to_string()],
-        event: ioweir_trace::Event::Insert,
         schedulers: ["none", "mq-deadline", "bfq"].map(|name| name.parse().expect("it")).into(),
         goal: Goal::ReadP99,
         ..Comparison::default()
     };
+    comparison.placing.reading.event = ioweir_trace::Event::Insert;
     (folder, comparison)
 }
 

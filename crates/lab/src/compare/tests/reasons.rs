@@ -15,16 +15,16 @@ use ioweir_device::Standing;
 static REPORTS: LazyLock<Vec<Report>> = LazyLock::new(|| {
     let file = |name: &str| format!("{}/../../traces/{name}", env!("CARGO_MANIFEST_DIR"));
     let report = |trace: &str, device: &str, load: &str| {
-        let comparison = Comparison {
+        let mut comparison = Comparison {
             traces: vec![trace.into()],
             devices: device.to_owned().into(),
             loads: vec![load.parse().expect("a load")],
             schedulers: POLICIES.iter().filter(|row| !row.places).map(|row| row.name.parse().expect("it")).collect(),
-            fold: true,
             // Figures by stream need the accounts of every run.
             by_stream: true,
             ..Comparison::default()
         };
+        comparison.placing.fold = true;
         let origin = Origin { version: "1".into(), commit: "unknown".into(), command: String::new() };
         run(&comparison, &origin, &Silent).expect("it runs")
     };
