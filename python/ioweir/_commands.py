@@ -159,13 +159,13 @@ def replay(
     for_: str | None = None,
     limit: int | None = None,
     reads_only: bool = False,
+    fold: bool = False,
     format: Path | None = None,
     columns: str | None = None,
     volume: str | None = None,
-    event: Literal["queue", "insert", "issue", "complete"] | None = None,
+    event: Path | None = None,
     lenient: bool = False,
     alone: bool = False,
-    fold: bool = False,
     write: Path | None = None,
     scratch: Path | None = None,
     size: str | None = None,
@@ -193,19 +193,19 @@ def replay(
         for_: Requests that arrive within this time of the trace alone.
         limit: No more requests than this.
         reads_only: Leave out what is no read, and say how much that is.
-        format: Trace format (``ioweir doc format`` lists them), or a TOML file that describes your own text
-            format [default: recognised by content].
+        fold: Fold requests past the end of the device onto it, instead of stopping: addresses begin anew at
+            its end.
+        format: Trace format: a name (``ioweir doc format`` lists them), a TOML file that describes your own
+            text format, or columns: and a list of columns; recognised by content if absent.
         columns: Columns of your own text format, in order: time:s,op,offset:bytes,size:bytes (``ioweir doc
             format columns``).
         volume: Only this address space (disk, volume, file) of a trace that holds several; ``compare`` takes
-            ``all`` for each in turn.
+            all for each in turn.
         event: Event that counts as a request, where a trace holds several: queue (as submitted), insert (as
             the traced scheduler received it), issue (as the device received it), complete (of captures that
             hold nothing else) [default: queue].
         lenient: Skip and count damaged records instead of stopping.
         alone: Read the named files of a set without the others that lie beside them.
-        fold: Fold requests past the end of the device onto it: addresses begin anew at its end [default: an
-            error].
         write: Allow writes to the device, which destroy what it holds; must be the same name as DEVICE.
         scratch: Replay on a file that is made for it, filled, and removed at the end.
         size: Size of the scratch file [default: as large as the trace needs].
@@ -237,13 +237,13 @@ def replay(
         "for": for_,
         "limit": limit,
         "reads-only": reads_only,
+        "fold": fold,
         "format": format,
         "columns": columns,
         "volume": volume,
         "event": event,
         "lenient": lenient,
         "alone": alone,
-        "fold": fold,
         "write": write,
         "scratch": scratch,
         "size": size,
@@ -363,7 +363,7 @@ def trace_convert(
     format: Path | None = None,
     columns: str | None = None,
     volume: str | None = None,
-    event: Literal["queue", "insert", "issue", "complete"] | None = None,
+    event: Path | None = None,
     lenient: bool = False,
     alone: bool = False,
 ) -> str:
@@ -379,12 +379,12 @@ def trace_convert(
         offset: Add these times to those of the merged traces, in their order.
         keep_apart: Tell streams and volumes of different traces apart that have the same name.
         repeat: Repeat the trace so many times, or until it lasts that long.
-        format: Trace format (``ioweir doc format`` lists them), or a TOML file that describes your own text
-            format [default: recognised by content].
+        format: Trace format: a name (``ioweir doc format`` lists them), a TOML file that describes your own
+            text format, or columns: and a list of columns; recognised by content if absent.
         columns: Columns of your own text format, in order: time:s,op,offset:bytes,size:bytes (``ioweir doc
             format columns``).
         volume: Only this address space (disk, volume, file) of a trace that holds several; ``compare`` takes
-            ``all`` for each in turn.
+            all for each in turn.
         event: Event that counts as a request, where a trace holds several: queue (as submitted), insert (as
             the traced scheduler received it), issue (as the device received it), complete (of captures that
             hold nothing else) [default: queue].
@@ -431,7 +431,7 @@ def trace_cut(
     format: Path | None = None,
     columns: str | None = None,
     volume: str | None = None,
-    event: Literal["queue", "insert", "issue", "complete"] | None = None,
+    event: Path | None = None,
     lenient: bool = False,
     alone: bool = False,
 ) -> str:
@@ -455,12 +455,12 @@ def trace_cut(
         offset: Add these times to those of the merged traces, in their order.
         keep_apart: Tell streams and volumes of different traces apart that have the same name.
         repeat: Repeat the trace so many times, or until it lasts that long.
-        format: Trace format (``ioweir doc format`` lists them), or a TOML file that describes your own text
-            format [default: recognised by content].
+        format: Trace format: a name (``ioweir doc format`` lists them), a TOML file that describes your own
+            text format, or columns: and a list of columns; recognised by content if absent.
         columns: Columns of your own text format, in order: time:s,op,offset:bytes,size:bytes (``ioweir doc
             format columns``).
         volume: Only this address space (disk, volume, file) of a trace that holds several; ``compare`` takes
-            ``all`` for each in turn.
+            all for each in turn.
         event: Event that counts as a request, where a trace holds several: queue (as submitted), insert (as
             the traced scheduler received it), issue (as the device received it), complete (of captures that
             hold nothing else) [default: queue].
@@ -539,7 +539,7 @@ def trace_info(
     format: Path | None = None,
     columns: str | None = None,
     volume: str | None = None,
-    event: Literal["queue", "insert", "issue", "complete"] | None = None,
+    event: Path | None = None,
     lenient: bool = False,
     alone: bool = False,
     export: Path | Sequence[Path] | None = None,
@@ -550,12 +550,12 @@ def trace_info(
 
     Args:
         files: Trace files; the per-processor files of one blktrace capture count as one trace.
-        format: Trace format (``ioweir doc format`` lists them), or a TOML file that describes your own text
-            format [default: recognised by content].
+        format: Trace format: a name (``ioweir doc format`` lists them), a TOML file that describes your own
+            text format, or columns: and a list of columns; recognised by content if absent.
         columns: Columns of your own text format, in order: time:s,op,offset:bytes,size:bytes (``ioweir doc
             format columns``).
         volume: Only this address space (disk, volume, file) of a trace that holds several; ``compare`` takes
-            ``all`` for each in turn.
+            all for each in turn.
         event: Event that counts as a request, where a trace holds several: queue (as submitted), insert (as
             the traced scheduler received it), issue (as the device received it), complete (of captures that
             hold nothing else) [default: queue].
