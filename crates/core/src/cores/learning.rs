@@ -120,7 +120,7 @@ impl Learning {
         }
         self.mean.learn(nanos);
         self.all_nanos += used_nanos;
-        if !self.is_long(work, returns) {
+        if self.expected_nanos(class) <= LONG * self.mean.nanos {
             self.short_nanos += used_nanos;
         }
         if self.all_nanos >= DEMAND_NANOS {

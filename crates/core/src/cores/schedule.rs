@@ -64,7 +64,9 @@ impl Schedule {
 
     /// The weights of the queues, of which only the ratios count.
     pub(super) fn weights(&self) -> [u64; Queue::COUNT] {
-        self.weights.map(u64::from)
+        // Not `map`, which is not inlined: every turn asks for them.
+        let [high, low, maintenance] = self.weights;
+        [high.into(), low.into(), maintenance.into()]
     }
 
     /// The slice of `queue`, which is not empty. While a point is paced, MQ takes no part of what the others share.
