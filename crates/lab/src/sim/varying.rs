@@ -1,5 +1,7 @@
 //! Draws of processor times whose distribution may have a heavy tail, from tables.
 
+use std::sync::LazyLock;
+
 use ioweir_config::Complaint;
 use ioweir_device::random::natural_logarithm;
 use serde::{Deserialize, Serialize};
@@ -57,9 +59,12 @@ impl Exponential {
 /// Draws of the varying part of processor times.
 #[derive(Clone, Debug)]
 pub(crate) enum Varying {
-    Exponential(Exponential),
+    Exponential(&'static Exponential),
     Heavy(Heavy),
 }
+
+/// The table of all exponential draws: one for each class would fill a cache, and be made for each run.
+static EXPONENTIAL: LazyLock<Exponential> = LazyLock::new(Exponential::new);
 
 /// Draws with mean 2^16 from a heavy tail. The last step of the table is a table itself, so that one draw of 2^24 is seen apart.
 #[derive(Clone, Debug)]
@@ -71,7 +76,7 @@ pub(crate) struct Heavy {
 impl Varying {
     pub(crate) fn new(distribution: Distribution) -> Self {
         match distribution {
-            Distribution::Exponential => Self::Exponential(Exponential::new()),
+            Distribution::Exponential => Self::Exponential(&EXPONENTIAL),
             Distribution::Lognormal(deviation) => {
                 Self::Heavy(Heavy::new(|rest| exponential(-deviation * normal(rest))))
             }
