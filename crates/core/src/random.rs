@@ -69,6 +69,10 @@ impl Hasher for NumberHasher {
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
 }
 
 #[cfg(test)]

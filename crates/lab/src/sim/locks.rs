@@ -3,9 +3,11 @@
 //! An object, or a region, is a piece of the addresses of a class's devices, to which a request belongs by its first byte; or the object of
 //! a request is drawn, whatever its address.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use ioweir_core::Nanos;
+
+use super::Numbered;
 
 /// A piece of the addresses of devices: the first device, and the number of the piece. What is drawn is of the first device of all.
 pub(super) type Piece = (usize, u64);
@@ -47,12 +49,12 @@ pub struct MachineLocks {
 pub(super) struct Locks {
     pub(super) spec: MachineLocks,
     /// The request that holds the lock of each object, and those that wait for it.
-    queues: BTreeMap<Piece, (u32, VecDeque<u32>)>,
+    queues: Numbered<Piece, (u32, VecDeque<u32>)>,
 }
 
 impl Locks {
     pub(super) fn new(spec: MachineLocks) -> Self {
-        Self { spec, queues: BTreeMap::new() }
+        Self { spec, queues: Numbered::default() }
     }
 
     /// Takes a lock for a request, or lets the request wait for it; returns whether the request has it.
@@ -96,7 +98,7 @@ pub struct OwnWork {
 #[derive(Debug)]
 pub(super) struct Gates {
     pub(super) spec: OwnWork,
-    regions: BTreeMap<Piece, Gate>,
+    regions: Numbered<Piece, Gate>,
 }
 
 #[derive(Debug)]
@@ -110,7 +112,7 @@ struct Gate {
 
 impl Gates {
     pub(super) fn new(spec: OwnWork) -> Self {
-        Self { spec, regions: BTreeMap::new() }
+        Self { spec, regions: Numbered::default() }
     }
 
     /// Own work has arrived.
@@ -119,11 +121,16 @@ impl Gates {
         self.regions.entry(region).or_insert(Gate { pending: 0, late, waiting: Vec::new() }).pending += 1;
     }
 
-    /// Lets a write wait if own work in its region is late; returns whether it does.
-    pub(super) fn holds_back(&mut self, region: Piece, request: u32, now: Nanos) -> bool {
-        let Some(gate) = self.regions.get_mut(&region).filter(|gate| gate.late <= now) else { return false };
-        gate.waiting.push(request);
-        true
+    /// Whether writes to a region wait for own work there.
+    pub(super) fn are_closed(&self, region: Piece, now: Nanos) -> bool {
+        self.regions.get(&region).is_some_and(|gate| gate.late <= now)
+    }
+
+    /// Lets a write wait.
+    pub(super) fn hold_back(&mut self, region: Piece, request: u32) {
+        if let Some(gate) = self.regions.get_mut(&region) {
+            gate.waiting.push(request);
+        }
     }
 
     /// Own work is done. After the last of its region, returns the writes that waited, in their order.
@@ -160,10 +167,11 @@ mod tests {
         let [one, other] = [(0, 3), (1, 3)];
         gates.begin(one, Nanos(1_000));
         gates.begin(one, Nanos(1_050));
-        assert!(!gates.holds_back(one, 1, Nanos(1_099)), "it is not late yet");
-        assert!(!gates.holds_back(other, 1, Nanos(2_000)), "nothing is done there");
-        assert!(gates.holds_back(one, 1, Nanos(1_100)) && gates.holds_back(one, 2, Nanos(1_200)));
+        assert!(!gates.are_closed(one, Nanos(1_099)), "it is not late yet");
+        assert!(!gates.are_closed(other, Nanos(2_000)), "nothing is done there");
+        assert!(gates.are_closed(one, Nanos(1_100)));
+        [1, 2].into_iter().for_each(|write| gates.hold_back(one, write));
         assert_eq!((gates.end(one), gates.end(one)), (vec![], vec![1, 2]));
-        assert!(!gates.holds_back(one, 3, Nanos(9_000)));
+        assert!(!gates.are_closed(one, Nanos(9_000)));
     }
 }

@@ -132,7 +132,7 @@ impl<'a, 'o, O: Observer<Policy>> Devices<'a, 'o, O> {
             self.count_held(device);
         }
         self.touched.clear();
-        self.first = self.next.iter().copied().min().unwrap_or(Nanos::NEVER);
+        self.first = self.next.iter().fold(Nanos::NEVER, |first, next| first.min(*next));
     }
 }
 
@@ -301,12 +301,13 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
             engine.advance(self.now, &mut |slot, _| slots.push(slot));
             self.has_refused |= !engine.records.refused.is_empty();
             let mut done = std::mem::take(&mut engine.records.observer.waits.done);
-            for (slot, (_, stay)) in slots.drain(..).zip(done.drain(..)) {
+            for (slot, (_, stay)) in slots.drain(..).zip(&done) {
                 let request = self.by_slot[device][slot as usize];
-                self.table.requests[request].times.served(&stay);
+                self.table.requests[request].times.served(stay);
                 self.completed_by_device(device, request, arrivals);
             }
             self.slots = slots;
+            done.clear();
             self.devices.engines[device].records.observer.waits.done = done;
             self.devices.count_held(device);
         }

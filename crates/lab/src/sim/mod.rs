@@ -68,3 +68,11 @@ pub use serial::{Serial, SerialSpec};
 pub use tally::{Tally, Teller};
 pub use varying::Distribution;
 pub use waits::{Stay, Waits};
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use ioweir_core::random::NumberHasher;
+
+/// A table by numbers, in which things are only looked up: its order means nothing.
+type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;

@@ -130,12 +130,8 @@ impl WorkerPool {
 
     /// Looks for the worker that is due next.
     fn seek_next(&mut self) {
-        self.next = (NEVER, 0);
-        for (worker, due) in (0..).zip(&*self.due) {
-            if *due < self.next.0 {
-                self.next = (*due, worker);
-            }
-        }
+        let first = (0..).zip(&*self.due).min_by_key(|(_, due)| **due);
+        self.next = first.map_or((NEVER, 0), |(worker, due)| (*due, worker));
     }
 
     /// The time that workers have been busy with what is over.

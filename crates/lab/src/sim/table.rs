@@ -97,13 +97,11 @@ impl Table {
     }
 
     pub(super) fn insert(&mut self, request: InMachine) -> u32 {
-        loop {
-            if let Some(slot) = self.requests.insert(request) {
-                return slot;
-            }
+        if !self.requests.has_room() {
             let capacity = self.requests.capacity().max(FIRST_SLOTS / 2).saturating_mul(2);
             self.requests.grow(capacity, || request);
         }
+        self.requests.insert(request).expect("it has grown")
     }
 
     /// The part of a table for a machine with cores.
@@ -230,11 +228,17 @@ impl Table {
             return true;
         }
         let Some(region) = self.region_of(request) else { return true };
+        if self.gates.as_ref().is_none_or(|gates| !gates.are_closed(region, now)) {
+            return true;
+        }
         // A request that has its lock has passed: own work may wait for the same lock.
         let has_passed = self
             .lock_of(request)
             .is_some_and(|object| self.locks.as_ref().is_some_and(|locks| locks.is_held(object, request)));
-        has_passed || !self.gates.as_mut().is_some_and(|gates| gates.holds_back(region, request, now))
+        if let Some(gates) = self.gates.as_mut().filter(|_| !has_passed) {
+            gates.hold_back(region, request);
+        }
+        has_passed
     }
 
     fn takes_lock(&mut self, request: u32) -> bool {

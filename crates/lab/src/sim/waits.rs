@@ -4,14 +4,10 @@
 //! A request that is split is described by the sub-request that is served last, so that its waits and its time in the device
 //! add up to its latency exactly. Waits are read off [`WaitClocks`].
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
-
 use ioweir_core::policy::Policy;
-use ioweir_core::random::NumberHasher;
 use ioweir_core::{Dispatch, Nanos, Reason, Slab, Tag, Tier};
 
-use super::{Clients, Observer};
+use super::{Clients, Numbered, Observer};
 use ioweir_device::Service;
 use ioweir_trace::{Record, WaitClocks, WaitStart};
 
@@ -80,7 +76,7 @@ pub struct Waits {
     is_background: Vec<bool>,
     rows: Slab<Row>,
     /// The slot of each request, by number.
-    slots: HashMap<u64, u32, BuildHasherDefault<NumberHasher>>,
+    slots: Numbered<u64, u32>,
     /// By tag.
     parts: Vec<Option<Part>>,
     /// Tags that were submitted at this moment.
@@ -102,7 +98,7 @@ impl Waits {
             clients,
             clocks: WaitClocks::new(knows_shares),
             rows: Slab::new(0, || unreachable!("it begins empty")),
-            slots: HashMap::default(),
+            slots: Numbered::default(),
             parts: Vec::new(),
             fresh: Vec::new(),
             members: Vec::new(),
@@ -130,13 +126,11 @@ impl Waits {
     }
 
     fn insert(&mut self, row: Row) -> u32 {
-        loop {
-            if let Some(slot) = self.rows.insert(row) {
-                return slot;
-            }
+        if !self.rows.has_room() {
             let capacity = self.rows.capacity().max(FIRST_SLOTS / 2).saturating_mul(2);
             self.rows.grow(capacity, || row);
         }
+        self.rows.insert(row).expect("it has grown")
     }
 
     /// The sub-requests that were submitted at this moment begin to wait.
