@@ -169,7 +169,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Calibrate(arguments) => calibrate::act(&arguments),
         Verb::Serve(arguments) => server::serve(&arguments),
         Verb::Top(arguments) => server::top(&arguments),
-        Verb::Ctl(arguments) => server::control(&arguments),
+        Verb::Ctl(arguments) => server::control(arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Demo(arguments) => demo::act(&arguments),

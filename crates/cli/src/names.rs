@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue};
-use ioweir_config::{shown, unknown};
+use ioweir_config::{UnitError, shown, unknown};
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;
@@ -122,9 +122,13 @@ pub(crate) fn missing(error: &clap::Error, arguments: &[OsString]) -> Option<Fai
     ))
 }
 
-/// The failure that says which numbers a flag takes, where its value is none.
+/// The failure that says which numbers or amounts a flag takes, where its value is none.
 pub(crate) fn no_number(error: &clap::Error, arguments: &[OsString]) -> Option<Failure> {
-    std::error::Error::source(error)?.downcast_ref::<std::num::ParseIntError>()?;
+    let source = std::error::Error::source(error)?;
+    if let Some(error) = source.downcast_ref::<UnitError>() {
+        return Some(error.clone().into());
+    }
+    source.downcast_ref::<std::num::ParseIntError>()?;
     let (Some(ContextValue::String(flag)), Some(ContextValue::String(value))) =
         (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
     else {

@@ -14,7 +14,7 @@ fn refused<T>() -> Result<T, Failure> {
     left_out::refused("block server", "serve")
 }
 
-pub(crate) fn control(_: &CtlArguments) -> Result<(), Failure> {
+pub(crate) fn control(_: CtlArguments) -> Result<(), Failure> {
     refused()
 }
 

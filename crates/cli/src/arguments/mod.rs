@@ -8,6 +8,7 @@ mod background;
 mod calibrate;
 mod candidates;
 mod compare;
+#[cfg(feature = "serve")]
 mod ctl;
 mod experiment;
 #[cfg(feature = "govern")]
@@ -30,6 +31,8 @@ use clap::{Args, Parser, Subcommand};
 
 #[cfg(not(feature = "govern"))]
 pub(crate) use crate::left_out::LeftOut as GovernArguments;
+#[cfg(not(feature = "serve"))]
+pub(crate) use crate::left_out::LeftOut as CtlArguments;
 #[cfg(not(feature = "reproduce"))]
 pub(crate) use crate::left_out::LeftOut as ReproduceArguments;
 #[cfg(not(feature = "plan"))]
@@ -43,9 +46,10 @@ pub(crate) use background::{ForecastArguments, PlanArguments};
 #[cfg(feature = "advise")]
 pub(crate) use calibrate::CalibrateArguments;
 pub(crate) use compare::{CompareArguments, seed};
-pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
-pub(crate) use ctl::{CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, SnapshotVerb, VolumeVerb};
+pub(crate) use ctl::{
+    CtlArguments, CtlVerb, DeviceVerb, JsonArguments, ListArguments, ServiceVerb, SnapshotVerb, VolumeVerb,
+};
 pub(crate) use experiment::SimulateArguments;
 #[cfg(feature = "govern")]
 pub(crate) use govern::GovernArguments;

@@ -1,52 +1,69 @@
 //! The verb `ctl`: finds a running server, asks it, and changes it.
 
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ioweir_config::{ByteRate, Size, read_spec, shown};
-use ioweir_serve::control::{
-    AskError, Command, DeviceCommand, ExportCommand, PauseLease, Release, RunLease, ServiceCommand, SnapshotCommand,
-    VolumeCommand, ask,
-};
+use ioweir_config::{read_spec, shown};
+use ioweir_serve::control::{AskError, Command, Release, ServiceCommand, SnapshotCommand, VolumeCommand, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
 use super::{clients, devices, services, snapshots, top, volumes};
-use crate::arguments::{CtlArguments, CtlVerb, DeviceVerb, ExportVerb, ServiceVerb, SnapshotVerb, VolumeVerb};
+use crate::arguments::{
+    CtlArguments, CtlVerb, DeviceVerb, JsonArguments, ListArguments, ServiceVerb, SnapshotVerb, VolumeVerb,
+};
 use crate::failure::Failure;
 use crate::output;
 
 /// `ioweir ctl`: asks, and prints the answer.
-pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
+pub(crate) fn act(arguments: CtlArguments) -> Result<(), Failure> {
     output::set_wide(arguments.width.wide);
     let socket = socket_of(&arguments.server)?;
-    match &arguments.verb {
-        CtlVerb::State { json } => show(json, ask(&socket, &Command::State {})?, top::print),
-        CtlVerb::Clients { json } => show(json, ask(&socket, &Command::Clients {})?, clients::print),
-        CtlVerb::Kick { number } => tell(&ask(&socket, &Command::Kick(*number))?),
-        CtlVerb::Drain { within } => {
-            let within = within.as_deref().map(str::parse).transpose()?;
-            tell(&ask(&socket, &Command::Drain { within })?)
+    let ask = |command| ask(&socket, &command);
+    let command = match arguments.verb {
+        CtlVerb::State(json) => return show(&json, ask(Command::State {})?, top::print),
+        CtlVerb::Clients(json) => return show(&json, ask(Command::Clients {})?, clients::print),
+        CtlVerb::Device(DeviceVerb::List(json)) => {
+            return show_list(&json, ask(Command::State {})?, "devices", devices::print);
         }
-        CtlVerb::Set { assignments } => tell(&ask(&socket, &Command::Set(assignments.clone()))?),
+        CtlVerb::Service(ServiceVerb::List(json)) => {
+            return show_list(&json, ask(Command::State {})?, "services", services::print);
+        }
+        CtlVerb::Volume(VolumeVerb::List(ListArguments { device, json })) => {
+            return show(&json, ask(Command::Volume(VolumeCommand::List(device)))?, volumes::print);
+        }
+        CtlVerb::Snapshot(SnapshotVerb::List(ListArguments { device, json })) => {
+            return show(&json, ask(Command::Snapshot(SnapshotCommand::List(device)))?, snapshots::print);
+        }
         CtlVerb::Save { file } => {
-            let answer = ask(&socket, &Command::Save {})?;
-            output::put(file, answer["spec"].as_str().unwrap_or_default().as_bytes())
+            let answer = ask(Command::Save {})?;
+            return output::put(&file, answer["spec"].as_str().unwrap_or_default().as_bytes());
         }
-        CtlVerb::Export { verb } => export(&socket, verb),
-        CtlVerb::Device { verb } => device(&socket, verb),
-        CtlVerb::Volume { verb } => volume(&socket, verb),
-        CtlVerb::Snapshot { verb } => snapshot(&socket, verb),
-        CtlVerb::Service { verb: ServiceVerb::List { json } } => {
-            show_list(json, ask(&socket, &Command::State {})?, "services", services::print)
+        CtlVerb::Kick { number } => Command::Kick(number),
+        CtlVerb::Set { assignments } => Command::Set(assignments),
+        CtlVerb::Device(DeviceVerb::Command(command)) => Command::Device(command),
+        CtlVerb::Volume(VolumeVerb::Command(command)) => Command::Volume(command),
+        CtlVerb::Snapshot(SnapshotVerb::Command(command)) => Command::Snapshot(command),
+        CtlVerb::Service(ServiceVerb::Run { name, run }) => {
+            Command::Service(ServiceCommand { name, run: Some(run), ..ServiceCommand::default() })
         }
-        CtlVerb::Service { verb } => tell(&ask(&socket, &Command::Service(service_command(verb)?))?),
-        CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
-    }
+        CtlVerb::Service(ServiceVerb::Pause { name, pause }) => {
+            Command::Service(ServiceCommand { name, pause: Some(pause), ..ServiceCommand::default() })
+        }
+        CtlVerb::Service(ServiceVerb::Release { name }) => {
+            Command::Service(ServiceCommand { name, release: Some(Release {}), ..ServiceCommand::default() })
+        }
+        CtlVerb::Command(command) => command,
+    };
+    tell(&ask(command)?)
 }
 
 /// Writes an answer as JSON where that was asked for, and else prints it for people.
-fn show(json: &Option<String>, answer: Value, print: impl FnOnce(Value) -> Result<(), Failure>) -> Result<(), Failure> {
+fn show(
+    JsonArguments { json }: &JsonArguments,
+    answer: Value,
+    print: impl FnOnce(Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     match json {
         Some(target) => output::put(target, format!("{answer:#}\n").as_bytes()),
         None => print(answer),
@@ -55,85 +72,12 @@ fn show(json: &Option<String>, answer: Value, print: impl FnOnce(Value) -> Resul
 
 /// Shows a list of a state: as JSON the list alone, and for people with the state's remarks on it.
 fn show_list(
-    json: &Option<String>,
+    json: &JsonArguments,
     mut state: Value,
     list: &str,
     print: impl FnOnce(Value) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    show(json, if json.is_some() { state[list].take() } else { state }, print)
-}
-
-fn export(socket: &Path, verb: &ExportVerb) -> Result<(), Failure> {
-    let command = match verb {
-        ExportVerb::Add { name, keys } => ExportCommand::Add { name: name.clone(), keys: keys.clone() },
-        ExportVerb::Remove { name, drain } => ExportCommand::Remove { name: name.clone(), drain: *drain },
-    };
-    tell(&ask(socket, &Command::Export(command))?)
-}
-
-fn device(socket: &Path, verb: &DeviceVerb) -> Result<(), Failure> {
-    let command = match verb {
-        DeviceVerb::List { json } => {
-            return show_list(json, ask(socket, &Command::State {})?, "devices", devices::print);
-        }
-        DeviceVerb::Add { name, keys } => DeviceCommand::Add { name: name.clone(), keys: keys.clone() },
-        DeviceVerb::Resize { name, size } => DeviceCommand::Resize { name: name.clone(), size: size.parse()? },
-        DeviceVerb::Remove { name } => DeviceCommand::Remove(name.clone()),
-        DeviceVerb::Reopen { name } => DeviceCommand::Reopen(name.clone()),
-    };
-    tell(&ask(socket, &Command::Device(command))?)
-}
-
-fn volume(socket: &Path, verb: &VolumeVerb) -> Result<(), Failure> {
-    let command = match verb {
-        VolumeVerb::List { device, json } => {
-            let command = Command::Volume(VolumeCommand::List(device.clone()));
-            return show(json, ask(socket, &command)?, volumes::print);
-        }
-        VolumeVerb::Add { device, name, size } => {
-            VolumeCommand::Add { device: device.clone(), name: name.clone(), size: size.parse()? }
-        }
-        VolumeVerb::Resize { device, name, size } => {
-            VolumeCommand::Resize { device: device.clone(), name: name.clone(), size: size.parse()? }
-        }
-        VolumeVerb::Remove { device, name } => VolumeCommand::Remove { device: device.clone(), name: name.clone() },
-    };
-    tell(&ask(socket, &Command::Volume(command))?)
-}
-
-fn snapshot(socket: &Path, verb: &SnapshotVerb) -> Result<(), Failure> {
-    let command = match verb {
-        SnapshotVerb::List { device, json } => {
-            let command = Command::Snapshot(SnapshotCommand::List(device.clone()));
-            return show(json, ask(socket, &command)?, snapshots::print);
-        }
-        SnapshotVerb::Take { device, name } => SnapshotCommand::Take { device: device.clone(), name: name.clone() },
-        SnapshotVerb::Delete { device, name } => SnapshotCommand::Delete { device: device.clone(), name: name.clone() },
-    };
-    tell(&ask(socket, &Command::Snapshot(command))?)
-}
-
-fn service_command(verb: &ServiceVerb) -> Result<ServiceCommand, Failure> {
-    let of = |name: &String| ServiceCommand { name: name.clone(), ..ServiceCommand::default() };
-    Ok(match verb {
-        ServiceVerb::List { .. } => ServiceCommand::default(),
-        ServiceVerb::Run { name, lease, rate, reservation, request, idle_depth } => {
-            let [most, reserved] =
-                [rate, reservation].map(|rate| rate.as_deref().map(str::parse::<ByteRate>).transpose());
-            let run = RunLease {
-                lease: lease.parse()?,
-                bytes_per_second_max: most?.map(|rate| rate.0),
-                reservation_bytes_per_second: reserved?.map(|rate| rate.0),
-                request_bytes_max: request.as_deref().map(str::parse::<Size>).transpose()?.map(|size| size.0),
-                idle_depth: *idle_depth,
-            };
-            ServiceCommand { run: Some(run), ..of(name) }
-        }
-        ServiceVerb::Pause { name, lease } => {
-            ServiceCommand { pause: Some(PauseLease { lease: lease.parse()? }), ..of(name) }
-        }
-        ServiceVerb::Release { name } => ServiceCommand { release: Some(Release {}), ..of(name) },
-    })
+    show(json, if json.json.is_some() { state[list].take() } else { state }, print)
 }
 
 /// The control socket of a server: `unix:PATH`, or what the spec file says.

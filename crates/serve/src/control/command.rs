@@ -1,6 +1,8 @@
-//! Commands of the control socket: one JSON object on each line.
+//! Commands of the control socket: one JSON object on each line. Most of them are the verbs of `ioweir ctl`, too, with the comments here
+//! as their help; the verbs that print a list or take a single value are in the command line.
 
-use ioweir_config::{Duration, Size, format_bytes, shown};
+use clap::{Args, Subcommand};
+use ioweir_config::{ByteRate, Duration, Size, UnitError, format_bytes, shown};
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -11,140 +13,183 @@ use crate::engine::{Rates, ServiceOrder};
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// A parsed command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// Report the state.
+    #[command(skip)]
     State {},
     /// List the clients.
+    #[command(skip)]
     Clients {},
     /// End the client of this number.
+    #[command(skip)]
     Kick(u64),
-    /// Take no more clients, answer the connected ones, and end: within this time, if it is given.
+    /// Take no more clients, answer what those there are have asked for, and end with code 0
     Drain {
-        /// The time.
+        /// Longest time, such as 30s; as long as it takes where absent. SIGTERM ends it, too
+        #[arg(long, value_name = "TIME")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within: Option<Duration>,
     },
     /// Give the listening sockets to the process that asks, over this connection, and drain.
+    #[command(skip)]
     HandOver {},
     /// Make these assignments, all of them or none.
+    #[command(skip)]
     Set(Vec<String>),
-    /// Read the spec's file again.
+    /// Read the spec file again, as SIGHUP does, and apply all of it or nothing
     Reload {},
     /// Write the spec as it is now.
+    #[command(skip)]
     Save {},
     /// Give an order to a service.
+    #[command(skip)]
     Service(ServiceCommand),
-    /// Add or remove an export.
+    /// Add an export, or remove one
+    #[command(subcommand)]
     Export(ExportCommand),
     /// Change a device, or open it again.
+    #[command(skip)]
     Device(DeviceCommand),
     /// List or change the volumes of a device.
+    #[command(skip)]
     Volume(VolumeCommand),
     /// List, take or delete snapshots of a device.
+    #[command(skip)]
     Snapshot(SnapshotCommand),
 }
 
 /// A command about an export.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ExportCommand {
-    /// Add one.
+    /// Add an export; `save` keeps it
     Add {
-        /// The name of the export.
+        /// Name of the export
+        #[arg(value_name = "NAME")]
         name: String,
-        /// The other keys of the export: `device=d`.
+        /// Other keys of the export, as in a spec: device=d volume=v weight=300
+        #[arg(value_name = "KEY=VALUE", required = true)]
         #[serde(default)]
         keys: Vec<String>,
     },
-    /// Remove one.
+    /// Remove an export; refused while it has clients
     Remove {
-        /// The name of the export.
+        /// Name of the export
+        #[arg(value_name = "NAME")]
         name: String,
-        /// Whether connected clients get the rest of their answers; without it, connected clients prevent the removal.
+        /// Let its clients have the rest of their answers, and end them
+        #[arg(long)]
         #[serde(default)]
         drain: bool,
     },
 }
 
 /// A command about a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum DeviceCommand {
-    /// Add one.
+    /// Open a device; `save` keeps it. Exports show it once they are added
     Add {
-        /// The name of the device.
+        /// Name of the device
+        #[arg(value_name = "NAME")]
         name: String,
-        /// The other keys of the device: `backend=memory`.
+        /// Other keys of the device, as in a spec: backend=file path=/srv/d scheduler=sfq
+        #[arg(value_name = "KEY=VALUE", required = true)]
         #[serde(default)]
         keys: Vec<String>,
     },
-    /// Remove the device of this name.
-    Remove(String),
-    /// Make a device longer.
+    /// Make the file of a device longer, or take note that a block device is; `save` keeps it. Clients see it when they connect
     Resize {
-        /// The name of the device.
+        /// Name of the device
+        #[arg(value_name = "NAME")]
         name: String,
-        /// The new length of the device.
+        /// New length of the device, such as 2TiB; it does not become shorter
+        #[arg(value_name = "SIZE")]
         size: Size,
     },
-    /// Open the device of this name again after a failure.
-    Reopen(String),
+    /// Reopen a device after a failed flush, to serve what is durable
+    Reopen(DeviceName),
+    /// Remove a device, and close its file; refused while exports show it
+    Remove(DeviceName),
+}
+
+/// The name of a device: in JSON, the text alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(transparent)]
+pub struct DeviceName {
+    /// Name of the device
+    #[arg(value_name = "NAME")]
+    pub name: String,
 }
 
 /// A command about the volumes of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum VolumeCommand {
     /// List the volumes of the device of this name.
+    #[command(skip)]
     List(String),
-    /// Add a volume, which reads as zeroes.
+    /// Add a volume, which reads as zeroes
     Add {
-        /// The device.
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
         device: String,
-        /// The name of the volume.
+        /// Name of the volume
+        #[arg(value_name = "NAME")]
         name: String,
-        /// The length of the volume.
+        /// Length of the volume, such as 10GiB
+        #[arg(value_name = "SIZE")]
         size: Size,
     },
-    /// Give a volume another length.
+    /// Give a volume another length, in place; less is refused while it has clients
     Resize {
-        /// The device.
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
         device: String,
-        /// The name of the volume.
+        /// Name of the volume
+        #[arg(value_name = "NAME")]
         name: String,
-        /// The new length of the volume.
+        /// New length of the volume, such as 20GiB
+        #[arg(value_name = "SIZE")]
         size: Size,
     },
-    /// Remove a volume.
+    /// Remove a volume and what is in it; refused while it has clients
     Remove {
-        /// The device.
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
         device: String,
-        /// The name of the volume.
+        /// Name of the volume
+        #[arg(value_name = "NAME")]
         name: String,
     },
 }
 
 /// A command about the snapshots of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SnapshotCommand {
     /// List the snapshots of the device of this name.
+    #[command(skip)]
     List(String),
-    /// Take one.
+    /// Take a snapshot of a device; clients wait for a moment
     Take {
-        /// The device.
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
         device: String,
-        /// The name of the snapshot; if absent, it is made of the time.
+        /// Name of the snapshot, and of its file; made of the time if left out
+        #[arg(value_name = "NAME")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// Delete one.
+    /// Delete a snapshot; its space is given back by the service of kind snapshot-delete
     Delete {
-        /// The device.
+        /// Name of the device in the spec
+        #[arg(value_name = "DEVICE")]
         device: String,
-        /// The name of the snapshot.
+        /// Name of the snapshot
+        #[arg(value_name = "NAME")]
         name: String,
     },
 }
@@ -166,31 +211,37 @@ pub struct ServiceCommand {
     pub release: Option<Release>,
 }
 
-/// A lease to work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// The lease of a service that works.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields)]
 pub struct RunLease {
-    /// For how long.
+    /// For how long, such as 10m; then its default holds again
+    #[arg(long, value_name = "TIME")]
     pub lease: Duration,
-    /// The most bytes in a second.
+    /// The most that it does in a second, such as 50MiB/s; its share still holds
+    #[arg(long = "rate", value_name = "RATE", value_parser = bytes_per_second)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second_max: Option<u64>,
-    /// The bytes in a second that the service gets even if clients want all of the device.
+    /// Rate that the service gets even if clients want all of the device, such as 10MiB/s
+    #[arg(long = "reservation", value_name = "RATE", value_parser = bytes_per_second)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation_bytes_per_second: Option<u64>,
-    /// The longest request of a service that reads or moves data, in bytes.
+    /// The longest request of a scrub or relocation, such as 64KiB
+    #[arg(long = "request", value_name = "SIZE", value_parser = bytes)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_bytes_max: Option<u64>,
-    /// The most requests of clients beside which the service starts one of its own; its spec says where absent.
+    /// Start its requests only beside at most so many of clients: 0 for an idle class
+    #[arg(long, value_name = "COUNT")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_depth: Option<u32>,
 }
 
-/// An order to rest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// The lease of a service that rests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields)]
 pub struct PauseLease {
-    /// For how long.
+    /// For how long, such as 10m; then its default holds again
+    #[arg(long, value_name = "TIME")]
     pub lease: Duration,
 }
 
@@ -198,6 +249,14 @@ pub struct PauseLease {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {}
+
+fn bytes_per_second(text: &str) -> Result<u64, UnitError> {
+    text.parse::<ByteRate>().map(|rate| rate.0)
+}
+
+fn bytes(text: &str) -> Result<u64, UnitError> {
+    text.parse::<Size>().map(|size| size.0)
+}
 
 impl ServiceCommand {
     /// The order, with a description of it.
@@ -279,7 +338,7 @@ mod tests {
         assert_eq!(Command::parse(b"{\"reload\":{}}"), Ok(Command::Reload {}));
         assert_eq!(Command::parse(b"{\"kick\":7}"), Ok(Command::Kick(7)));
         assert_eq!(Command::parse(b"{\"set\":[\"a=1\"]}"), Ok(Command::Set(vec!["a=1".into()])));
-        let reopen = Command::Device(DeviceCommand::Reopen("d".into()));
+        let reopen = Command::Device(DeviceCommand::Reopen(DeviceName { name: "d".into() }));
         assert_eq!(Command::parse(b"{\"device\":{\"reopen\":\"d\"}}"), Ok(reopen));
         for wrong in [&b""[..], b"{}", b"state", b"{\"stop\":{}}", b"{\"state\":{\"a\":1}}", b"{\"set\":[1]}", b"\xff"]
         {

@@ -41,7 +41,7 @@ pub use client::{AskError, ask};
 pub(crate) use client::{send, understand};
 pub use clients::{CallerState, ClientState, Clients, ProcessState};
 pub use command::{
-    Command, DeviceCommand, ExportCommand, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand,
+    Command, DeviceCommand, DeviceName, ExportCommand, LINE_BYTES_MAX, PauseLease, Release, RunLease, ServiceCommand,
     SnapshotCommand, VolumeCommand,
 };
 pub use difference::differences;

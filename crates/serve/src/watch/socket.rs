@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::Shared;
 use crate::control::{
-    Command, Controller, DeviceCommand, ExportCommand, LINE_BYTES_MAX, SnapshotCommand, VolumeCommand,
+    Command, Controller, DeviceCommand, DeviceName, ExportCommand, LINE_BYTES_MAX, SnapshotCommand, VolumeCommand,
 };
 use crate::executor::Clock as _;
 use crate::front::{self, Listener};
@@ -146,9 +146,9 @@ fn change_exports(controller: &Controller, command: ExportCommand) -> Result<Val
 fn change_devices(controller: &Controller, command: DeviceCommand) -> Result<Value, String> {
     match command {
         DeviceCommand::Add { name, keys } => controller.add_device(&name, &keys).map(changes),
-        DeviceCommand::Remove(name) => controller.remove_device(&name).map(changes),
+        DeviceCommand::Remove(DeviceName { name }) => controller.remove_device(&name).map(changes),
         DeviceCommand::Resize { name, size } => controller.resize_device(&name, size).map(changes),
-        DeviceCommand::Reopen(name) => controller.reopen(&name).map(|what| change_of(&name, &what)),
+        DeviceCommand::Reopen(DeviceName { name }) => controller.reopen(&name).map(|what| change_of(&name, &what)),
     }
 }
 

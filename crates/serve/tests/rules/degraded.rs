@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::client::*;
 use crate::log::{events, listen};
-use ioweir_serve::control::{Command, DeviceCommand, ExportCommand, VolumeCommand, ask};
+use ioweir_serve::control::{Command, DeviceCommand, DeviceName, ExportCommand, VolumeCommand, ask};
 use ioweir_serve::server::{self, Entrance, Server, Strictness};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
@@ -193,7 +193,7 @@ fn an_unopened_device_keeps_no_other_down() {
 
         // The device stays unopened until the cause is mended; meanwhile the server can be changed.
         let reopen = || {
-            ask(&folder.join("control"), &Command::Device(DeviceCommand::Reopen(name.clone())))
+            ask(&folder.join("control"), &Command::Device(DeviceCommand::Reopen(DeviceName { name: name.clone() })))
                 .map_err(|error| error.to_string())
         };
         let refused = reopen().unwrap_err();
@@ -243,7 +243,7 @@ fn an_unopened_device_can_be_removed() {
     let server = start(&spec_of(&KINDS[0], folder, "gone"), Strictness::Some).unwrap();
     let ask = |command: Command| ask(&folder.join("control"), &command).unwrap();
     ask(Command::Export(ExportCommand::Remove { name: "bad".into(), drain: false }));
-    ask(Command::Device(DeviceCommand::Remove("gone".into())));
+    ask(Command::Device(DeviceCommand::Remove(DeviceName { name: "gone".into() })));
     assert_eq!(get(folder, "/health"), (200, "ok\n".into()));
     flush(&mut client(folder, "export").unwrap());
     server.stopper().stop();

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 
-use ioweir_serve::control::{Command, DeviceCommand, ExportCommand, VolumeCommand, ask};
+use ioweir_serve::control::{Command, DeviceCommand, DeviceName, ExportCommand, VolumeCommand, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ impl Served {
     }
 
     fn go(&self, name: &str) -> Result<Value, String> {
-        self.ask(&Command::Device(DeviceCommand::Remove(name.into())))
+        self.ask(&Command::Device(DeviceCommand::Remove(DeviceName { name: name.into() })))
     }
 
     /// The state with the engines' present counts: they are asked at most ten times a second.
@@ -217,7 +217,7 @@ fn devices_without_exports_go_and_release_their_files() {
     assert_eq!(served.devices(), ["first"]);
     for refused in [
         served.ask(&Command::Volume(VolumeCommand::List("d".into()))),
-        served.ask(&Command::Device(DeviceCommand::Reopen("d".into()))),
+        served.ask(&Command::Device(DeviceCommand::Reopen(DeviceName { name: "d".into() }))),
         served.export("b", &["device=d"]),
         served.go("d"),
     ] {

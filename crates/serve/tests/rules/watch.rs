@@ -15,7 +15,7 @@ use crate::bench::device;
 use crate::certificates::Files;
 use crate::client::*;
 use ioweir_serve::capture::Capture;
-use ioweir_serve::control::{AskError, Command, DeviceCommand, ask};
+use ioweir_serve::control::{AskError, Command, DeviceCommand, DeviceName, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use ioweir_trace::{self as trace, Input, Names, ReadOptions, Target};
@@ -649,8 +649,9 @@ fn failed_devices_are_shown_and_reopened_where_possible() {
         (&Value::Null, &json!(false))
     );
     assert!(state["devices"][0]["age_seconds"].as_f64().unwrap() < 60.0);
-    let reopen =
-        |device: &str| served.ask(&Command::Device(DeviceCommand::Reopen(device.into()))).unwrap_err().to_string();
+    let reopen = |device: &str| {
+        served.ask(&Command::Device(DeviceCommand::Reopen(DeviceName { name: device.into() }))).unwrap_err().to_string()
+    };
     assert_eq!(reopen("d"), "device d: it is in memory: opened again it would be empty");
     assert_eq!(reopen("good"), "device good: it has not failed");
     assert!(reopen("none").starts_with("unknown device `none`"));
