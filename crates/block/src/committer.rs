@@ -6,20 +6,20 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread::{Builder, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::NbdError;
 use crate::contained::contained;
+use crate::thread::OwnedThread;
 
 /// Makes changes durable.
 type Commit<C> = Box<dyn FnMut(&C) -> Result<(), NbdError> + Send>;
 
 /// The place where commits are made.
 enum Place<C> {
-    /// In a thread, which completes all orders before it ends.
-    Thread { orders: Option<Sender<C>>, done: Receiver<Result<(), NbdError>>, thread: Option<JoinHandle<()>> },
+    /// In a thread, which completes all orders before it ends. It ends when `orders` is dropped, before it is waited for.
+    Thread { orders: Sender<C>, done: Receiver<Result<(), NbdError>>, _thread: OwnedThread },
     /// In the thread that asks for the result.
     Here { orders: VecDeque<C>, commit: Commit<C> },
 }
@@ -64,20 +64,15 @@ impl<C: Send + 'static> Committer<C> {
                 let _ = rustix::io::write(&*waker, &1_u64.to_ne_bytes());
             }
         };
-        let thread = Some(Builder::new().name(name.into()).spawn(work)?);
-        Ok(Self { place: Place::Thread { orders: Some(orders), done, thread }, wake, under_way: 0 })
+        Ok(Self { place: Place::Thread { orders, done, _thread: OwnedThread::start(name, work)? }, wake, under_way: 0 })
     }
 
     /// Begins a commit, after those before it.
     pub fn commit(&mut self, changes: C) {
         self.under_way += 1;
         match &mut self.place {
-            Place::Thread { orders, .. } => {
-                if let Some(orders) = orders {
-                    // `finished` detects a thread that has ended.
-                    let _ = orders.send(changes);
-                }
-            }
+            // `finished` detects a thread that has ended.
+            Place::Thread { orders, .. } => drop(orders.send(changes)),
             Place::Here { orders, .. } => {
                 orders.push_back(changes);
                 // Wakes the engine, as the thread does.
@@ -120,18 +115,6 @@ impl<C: Send + 'static> Committer<C> {
 /// Makes a commit; one that panics has failed.
 fn commit_contained<C>(commit: &mut impl FnMut(&C) -> Result<(), NbdError>, changes: &C) -> Result<(), NbdError> {
     contained(|| commit(changes)).unwrap_or(Err(NbdError::InputOutput))
-}
-
-impl<C> Drop for Committer<C> {
-    fn drop(&mut self) {
-        if let Place::Thread { orders, thread, .. } = &mut self.place {
-            *orders = None;
-            if let Some(thread) = thread.take() {
-                // The thread has printed its panic.
-                let _ = thread.join();
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod extent;
 pub mod real;
 pub mod slots;
 pub mod snapshots;
+pub mod thread;
 
 pub use error::NbdError;
 pub use extent::{Extent, STATE_HOLE, STATE_ZERO};

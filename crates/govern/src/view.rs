@@ -4,13 +4,13 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::Html;
 use axum::routing::get;
+use ioweir_block::thread::OwnedThread;
 use ioweir_core::Nanos;
 use tokio::sync::oneshot;
 
@@ -40,8 +40,9 @@ pub struct View {
     shown: Arc<Mutex<Shown>>,
     at: Option<Nanos>,
     name: String,
-    end: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Dropped first, which ends the thread.
+    _end: oneshot::Sender<()>,
+    _thread: OwnedThread,
 }
 
 fn lock(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
@@ -78,8 +79,8 @@ impl View {
             });
             runtime.shutdown_timeout(Duration::from_secs(1));
         };
-        let thread = Builder::new().name("ioweir-view".into()).spawn(work).map_err(failed)?;
-        Ok(Self { shown, at: None, name, end: Some(end), thread: Some(thread) })
+        let thread = OwnedThread::start("ioweir-view", work).map_err(failed)?;
+        Ok(Self { shown, at: None, name, _end: end, _thread: thread })
     }
 
     /// The address where the page is, as a text.
@@ -98,16 +99,6 @@ impl View {
         // JSON can write all of a status: strings, numbers, lists and tables.
         let state = serde_json::to_string(&status).unwrap_or_default();
         *lock(&self.shown) = Shown { page, state, metrics: status.metrics(), troubles: status.troubles() };
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has ended, too.
-            let _ = thread.join();
-        }
     }
 }
 

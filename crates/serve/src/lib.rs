@@ -12,7 +12,7 @@
 extern crate self as ioweir_serve;
 
 pub use ioweir_block::{buffer, executor, snapshots};
-use ioweir_block::{committer, durable, slots};
+use ioweir_block::{committer, durable, slots, thread};
 
 pub mod backend;
 pub mod capture;

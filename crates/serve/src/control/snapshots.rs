@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ioweir_config::{format_bytes, shown};
@@ -15,6 +14,7 @@ use crate::engine;
 use crate::executor::Clock as _;
 use crate::log::{Event, EventKind};
 use crate::snapshots::{OWN, Snapshots, due_in, too_many};
+use crate::thread::OwnedThread;
 
 /// The time after which the server tries again to take a snapshot that failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -177,8 +177,9 @@ fn clone_at_rest(
 /// The thread that takes scheduled snapshots. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct SnapshotTimer {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Dropped first, which ends the thread.
+    _stop: Sender<()>,
+    _thread: OwnedThread,
 }
 
 impl SnapshotTimer {
@@ -193,18 +194,7 @@ impl SnapshotTimer {
         let work = move || {
             while stopped.recv_timeout(controller.tend_snapshots()) == Err(RecvTimeoutError::Timeout) {}
         };
-        let thread = Builder::new().name("ioweir-snapshot".into()).spawn(work)?;
-        Ok(Some(Self { stop: Some(stop), thread: Some(thread) }))
-    }
-}
-
-impl Drop for SnapshotTimer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has ended, too.
-            let _ = thread.join();
-        }
+        Ok(Some(Self { _stop: stop, _thread: OwnedThread::start("ioweir-snapshot", work)? }))
     }
 }
 

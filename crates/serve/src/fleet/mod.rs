@@ -12,7 +12,6 @@ mod tests;
 mod wire;
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ioweir_core::tenant::Elsewhere;
@@ -24,6 +23,7 @@ use crate::engines::Engines;
 use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log};
 use crate::spec::{ClassKind, Spec};
+use crate::thread::OwnedThread;
 
 pub use coordinator::{Ask, Coordinator, Heard, Own, Snapshot, Store, Turn};
 pub use etcd::Etcd;
@@ -35,8 +35,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// The thread of a fleet. When this is dropped, the thread ends and its report is revoked.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Dropped first, which ends the thread.
+    _end: Sender<()>,
+    _thread: OwnedThread,
 }
 
 impl Fleet {
@@ -66,19 +67,9 @@ impl Fleet {
             }
             coordinator.leave();
         };
-        let thread = Builder::new().name("ioweir-fleet".into()).spawn(work);
+        let thread = OwnedThread::start("ioweir-fleet", work);
         let thread = thread.map_err(|error| format!("no thread can be started: {error}"))?;
-        Ok(Some(Self { end: Some(end), thread: Some(thread) }))
-    }
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has ended, too.
-            let _ = thread.join();
-        }
+        Ok(Some(Self { _end: end, _thread: thread }))
     }
 }
 

@@ -16,7 +16,6 @@ mod state;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ioweir_config::format_nanos;
@@ -33,6 +32,7 @@ use crate::log::Log;
 use crate::manager;
 use crate::spec::{Device, Spec};
 use crate::stopper::Stopper;
+use crate::thread::OwnedThread;
 use record::{DeviceRecord, Record};
 
 pub use record::{HISTORY_SECONDS, Second};
@@ -256,8 +256,9 @@ fn troubles(spec: &Spec, record: &Record, silent: &[usize]) -> String {
 /// A running watch. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    end: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Dropped first, which ends the thread.
+    _end: oneshot::Sender<()>,
+    _thread: OwnedThread,
 }
 
 impl Watch {
@@ -308,18 +309,7 @@ impl Watch {
             // Answers in progress are dropped with their connections.
             runtime.shutdown_timeout(Duration::from_secs(1));
         };
-        let thread = Builder::new().name("ioweir-watch".into()).spawn(work)?;
-        Ok(Self { end: Some(end), thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has ended, too.
-            let _ = thread.join();
-        }
+        Ok(Self { _end: end, _thread: OwnedThread::start("ioweir-watch", work)? })
     }
 }
 
