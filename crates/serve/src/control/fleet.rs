@@ -40,8 +40,6 @@ pub struct FleetClass {
     pub here: Share,
     /// The tenant's share on all servers together.
     pub all: Share,
-    /// The service that the class has received here since the server began, in units of cost.
-    pub served_here: u64,
     /// The service that the tenant has received on all servers, in units of cost.
     pub served_in_all: u64,
 }

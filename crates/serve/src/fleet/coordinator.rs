@@ -479,7 +479,7 @@ impl<S: Store> Coordinator<S> {
             let here = self.part_of(own).of(own.share);
             let served = self.last.get(&own.class).map_or(0, |last| last.entry[3]);
             let all = self.status.served.get(&own.class).copied().unwrap_or(0).max(served);
-            (own.class, FleetClass { here, all: own.share, served_here: served, served_in_all: all })
+            (own.class, FleetClass { here, all: own.share, served_in_all: all })
         };
         self.status.classes = owns.iter().map(of).collect();
     }
