@@ -477,11 +477,12 @@ impl Sessions {
         };
         if is_done {
             debug_assert_eq!(connection.held_bytes, 0, "a client without requests holds no buffers");
+            // A client that has hung up is not watched any more.
             if connection.mode == Mode::Draining {
                 connection.close();
+                self.stop_watching(slot);
+                self.drop_rings(slot);
             }
-            self.stop_watching(slot);
-            self.drop_rings(slot);
             self.connections.remove(slot);
         }
     }
