@@ -54,8 +54,11 @@ pub(crate) type Questions = Arc<Mutex<Option<Vec<Question>>>>;
 /// A question, with the sender for its answer. A caller that has left gets none.
 #[derive(Debug)]
 pub(crate) enum Question {
+    /// For the listening sockets, to hand them over.
     Sockets(Sender<Offer>),
+    /// Which clients still negotiate.
     Callers(Sender<Vec<CallerAccount>>),
+    /// For the end of a client, if it still negotiates.
     Kick(u64, Sender<Option<CallerAccount>>),
     /// To make a socket for the virtual machines of an export, which wait there until it is open.
     Bind(Box<MachineSocket>, Sender<Result<(), String>>),
@@ -94,42 +97,13 @@ pub(crate) struct CallerAccount {
 }
 
 impl Stopper {
-    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question) -> Receiver<T> {
+    /// Asks the thread that accepts clients a question.
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question) -> Receiver<T> {
         let (sender, answer) = channel();
         if let Some(asked) = self.asked.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             asked.push(question(sender));
         }
         self.wake();
         answer
-    }
-
-    /// Asks for the listening sockets, to hand them over.
-    pub(crate) fn ask_for_sockets(&self) -> Receiver<Offer> {
-        self.ask(Question::Sockets)
-    }
-
-    /// Asks which clients still negotiate.
-    pub(crate) fn ask_for_callers(&self) -> Receiver<Vec<CallerAccount>> {
-        self.ask(Question::Callers)
-    }
-
-    /// Asks for a socket for the virtual machines of an export; they wait there until it is open.
-    pub(crate) fn ask_to_bind(&self, socket: MachineSocket) -> Receiver<Result<(), String>> {
-        self.ask(|sender| Question::Bind(Box::new(socket), sender))
-    }
-
-    /// Asks that the virtual machines of an export be accepted.
-    pub(crate) fn ask_to_open(&self, export: usize) -> Receiver<()> {
-        self.ask(|sender| Question::Open(export, sender))
-    }
-
-    /// Asks for the end of the socket of an export.
-    pub(crate) fn ask_to_close(&self, export: usize) -> Receiver<()> {
-        self.ask(|sender| Question::Close(export, sender))
-    }
-
-    /// Asks for the end of a client, if it still negotiates.
-    pub(crate) fn ask_to_kick(&self, number: u64) -> Receiver<Option<CallerAccount>> {
-        self.ask(|sender| Question::Kick(number, sender))
     }
 }

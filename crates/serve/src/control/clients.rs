@@ -12,7 +12,7 @@ use crate::engine::{self, ClientAccount, Mode};
 use crate::executor::Clock as _;
 use crate::log::Peer;
 use crate::spec::{Identity, Spec};
-use crate::stopper::{CallerAccount, Stopper};
+use crate::stopper::{CallerAccount, Question, Stopper};
 
 /// The clients at one moment, as `ioweir ctl SERVER clients` reports them. Times count from the start of the server.
 #[derive(Debug, JsonSchema, Serialize, Deserialize)]
@@ -172,7 +172,7 @@ impl Controller {
     pub(crate) fn clients(&self, connections: u32, front: &Stopper) -> Clients {
         let (spec, _) = self.running();
         // A client that goes to an engine meanwhile is found there, by the question to all engines below.
-        let callers = front.ask_for_callers().recv_timeout(PATIENCE).unwrap_or_default();
+        let callers = front.ask(Question::Callers).recv_timeout(PATIENCE).unwrap_or_default();
         let answers = self.ask_all(engine::Command::Clients);
         let silent_devices = self.names_of_silent(&spec, &answers);
         let mut clients: Vec<_> =
@@ -193,7 +193,7 @@ impl Controller {
     pub(crate) fn kick(&self, number: u64, front: &Stopper) -> Result<String, String> {
         let (spec, _) = self.running();
         // A caller that goes to an engine meanwhile is found there, by the question to all engines below.
-        if let Ok(Some(caller)) = front.ask_to_kick(number).recv_timeout(PATIENCE) {
+        if let Ok(Some(caller)) = front.ask(|answer| Question::Kick(number, answer)).recv_timeout(PATIENCE) {
             let who = shown(&CallerState::new(caller).who());
             return Ok(format!("client {number} ({who}), which had not agreed on an export: ended"));
         }

@@ -3,10 +3,12 @@
 //! The thread that accepts clients makes the sockets and removes them. A virtual machine that connects before its export can be
 //! opened waits.
 
+use std::sync::mpsc::Sender;
+
 use super::{Controller, PATIENCE};
 use crate::confine;
 use crate::spec::{Export, Listen, Spec};
-use crate::stopper::{MachineSocket, Stopper};
+use crate::stopper::{MachineSocket, Question, Stopper};
 use ioweir_config::shown;
 
 /// Sockets that a change has made for its exports. If this is dropped before they are opened, they are removed.
@@ -20,8 +22,7 @@ impl Bound {
     pub(super) fn open(mut self) {
         let (front, exports) = (self.front.take(), std::mem::take(&mut self.exports));
         for export in exports {
-            // A front that has ended accepts nobody.
-            let _ = front.iter().try_for_each(|front| front.ask_to_open(export).recv_timeout(PATIENCE));
+            tell(front.as_ref(), |done| Question::Open(export, done));
         }
     }
 }
@@ -29,10 +30,14 @@ impl Bound {
 impl Drop for Bound {
     fn drop(&mut self) {
         for export in &self.exports {
-            // A front that has ended has removed the socket.
-            let _ = self.front.iter().try_for_each(|front| front.ask_to_close(*export).recv_timeout(PATIENCE));
+            tell(self.front.as_ref(), |done| Question::Close(*export, done));
         }
     }
+}
+
+/// Waits until the front, if there is one, has done this. A front that has ended has removed its sockets and accepts no client.
+fn tell(front: Option<&Stopper>, question: impl FnOnce(Sender<()>) -> Question) {
+    let _ = front.map(|front| front.ask(question).recv_timeout(PATIENCE));
 }
 
 /// The exports with a socket for virtual machines that are in `spec` and not in `than`.
@@ -51,7 +56,7 @@ impl Controller {
             let of = |problem: &str| format!("export {}: {problem}", shown(&its.name));
             let Some(front) = &bound.front else { return Err(of("the server accepts no virtual machines")) };
             let socket = MachineSocket { export, place: place.clone(), server: after.server.clone() };
-            let made = front.ask_to_bind(socket).recv_timeout(PATIENCE);
+            let made = front.ask(|answer| Question::Bind(Box::new(socket), answer)).recv_timeout(PATIENCE);
             made.map_err(|_| of("the thread that accepts clients does not answer"))?.map_err(|problem| {
                 let is_confined = confine::status().iter().any(|its| its.is_on && its.what != "calls");
                 let hint = "the server has given up folders that its spec did not name when it started";
@@ -65,9 +70,7 @@ impl Controller {
     /// Removes the sockets of exports that a change has removed.
     pub(super) fn close_machines(&self, before: &Spec, after: &Spec) {
         for (export, ..) in more(after, before) {
-            // A front that has ended has removed them.
-            let _ =
-                self.0.front.get().into_iter().try_for_each(|front| front.ask_to_close(export).recv_timeout(PATIENCE));
+            tell(self.0.front.get(), |done| Question::Close(export, done));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::control::{
 use crate::executor::Clock as _;
 use crate::front::{self, Listener};
 use crate::log::{Event, EventKind};
-use crate::stopper::Offer;
+use crate::stopper::{Offer, Question};
 
 /// The most connections; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
@@ -186,7 +186,7 @@ fn tend_snapshots(controller: &Controller, command: SnapshotCommand) -> Result<V
 /// Sends the listening sockets to the process at the other end, and keeps the connection until the server has ended.
 async fn hand_over(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
     let process = stream.peer_cred()?.pid().map_or(0, i32::unsigned_abs);
-    let offer = shared.stopper.ask_for_sockets();
+    let offer = shared.stopper.ask(Question::Sockets);
     let offer = tokio::task::spawn_blocking(move || offer.recv_timeout(PATIENCE)).await.map_err(io::Error::other)?;
     let Ok(Offer { names, sockets, sent }) = offer else {
         return stream.try_write(b"{\"error\":\"the server ends already\"}\n").map(drop);
