@@ -130,7 +130,7 @@ impl Controller {
         for number in lost {
             self.0.engines.send_all(|| engine::Command::DrainExport(number));
         }
-        self.0.tunables.set_catalog(Catalog::new(spec, exports, &self.0.engines.handles()));
+        self.0.tunables.lock().catalog = Arc::new(Catalog::new(spec, exports, &self.0.engines.handles()));
         *self.places() = places.to_vec();
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Controller {
             let _ = verdict.send(());
             engine.send(engine::Command::Change(Box::new(change)));
         }
-        self.0.tunables.set_catalog(Catalog::new(spec, exports, &self.0.engines.handles()));
+        self.0.tunables.lock().catalog = Arc::new(Catalog::new(spec, exports, &self.0.engines.handles()));
     }
 
     /// The clients of some exports.

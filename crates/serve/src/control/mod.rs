@@ -18,7 +18,6 @@ mod snapshots;
 mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -63,67 +62,38 @@ pub const SPEC_BYTES_MAX: u64 = 4 << 20;
 /// Settings that can change for the thread that accepts clients.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Tunables {
-    connections_max: AtomicU32,
-    connections_per_peer_max: AtomicU32,
-    handshake_timeout: AtomicU64,
+pub struct Tunables(Mutex<Tuned>);
+
+/// The present settings.
+#[derive(Debug)]
+pub(crate) struct Tuned {
+    pub(crate) server: Server,
     /// The certificates for connections from now on, if there are any.
-    tls: Mutex<Option<tls::Server>>,
+    tls: Option<tls::Server>,
     /// The exports that connections from now on can open.
-    catalog: Mutex<Arc<Catalog>>,
+    catalog: Arc<Catalog>,
 }
 
 impl Tunables {
     /// The settings of a spec's `[server]` table.
     #[must_use]
     pub fn new(server: &Server, tls: Option<tls::Server>, catalog: Catalog) -> Self {
-        let tunables = Self {
-            connections_max: AtomicU32::new(0),
-            connections_per_peer_max: AtomicU32::new(0),
-            handshake_timeout: AtomicU64::new(0),
-            tls: Mutex::new(tls),
-            catalog: Mutex::new(Arc::new(catalog)),
-        };
-        tunables.set(server);
-        tunables
+        Self(Mutex::new(Tuned { server: server.clone(), tls, catalog: Arc::new(catalog) }))
     }
 
-    fn set(&self, server: &Server) {
-        // Each value is independent of the others.
-        self.connections_max.store(server.connections_max, Ordering::Relaxed);
-        let per_peer_max = server.connections_per_peer_max.unwrap_or(u32::MAX);
-        self.connections_per_peer_max.store(per_peer_max, Ordering::Relaxed);
-        self.handshake_timeout.store(server.handshake_timeout.nanos().0, Ordering::Relaxed);
-    }
-
-    pub(crate) fn connections_max(&self) -> u32 {
-        self.connections_max.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn connections_per_peer_max(&self) -> u32 {
-        self.connections_per_peer_max.load(Ordering::Relaxed)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Tuned> {
+        // Each value is set in one step, so that all are whole even after a panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn tls(&self) -> Option<tls::Server> {
-        self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().tls.clone()
     }
 
     /// The exports that connections from now on can open.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.catalog.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn set_catalog(&self, catalog: Catalog) {
-        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
-    }
-
-    fn set_tls(&self, tls: Option<tls::Server>) {
-        *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
-    }
-
-    pub(crate) fn handshake_timeout(&self) -> Nanos {
-        Nanos(self.handshake_timeout.load(Ordering::Relaxed))
+        Arc::clone(&self.lock().catalog)
     }
 }
 
@@ -246,7 +216,7 @@ impl Controller {
             Ok(spec)
         });
         let changed = changed.map(|mut changes| {
-            self.0.tunables.set_tls(certificates);
+            self.0.tunables.lock().tls = certificates;
             let assigned = std::mem::take(&mut self.lock().assigned);
             for change in changes.iter_mut().filter(|change| assigned.contains(key_of(change))) {
                 change.push_str(", which takes back an assignment");
@@ -345,7 +315,7 @@ impl Controller {
         self.become_target(&mut running, target, |_| Ok(()))?;
         sockets.open();
         self.close_machines(&before, &spec);
-        self.0.tunables.set(&spec.server);
+        self.0.tunables.lock().server = spec.server.clone();
         running.spec = Arc::new(spec);
         let at = self.0.clock.now();
         for what in &what {

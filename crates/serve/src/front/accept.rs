@@ -18,7 +18,7 @@ use crate::executor::Clock as _;
 use crate::exports::Catalog;
 use crate::log::{Event, EventKind, Peer};
 use crate::nbd::{self, Negotiation};
-use crate::spec::{Identity, class_of};
+use crate::spec::{Identity, Server, class_of};
 use crate::vhost;
 
 /// How long no client is accepted when descriptors are short.
@@ -103,7 +103,8 @@ impl Front {
 
     /// A permit for a client. If the server is full, a client that has negotiated for long loses its permit to the new one.
     fn admit(&mut self, client: &Identity, peer: Peer) -> Option<Permit> {
-        let most = (self.tunables.connections_max(), self.tunables.connections_per_peer_max());
+        let Server { connections_max, connections_per_peer_max, .. } = self.tunables.lock().server;
+        let most = (connections_max, connections_per_peer_max.unwrap_or(u32::MAX));
         let mut admitted = self.places.admit(client, most, &self.wake);
         if admitted.as_ref().is_err_and(|kind| *kind == EventKind::ServerFull) {
             let longest =
@@ -135,7 +136,7 @@ impl Front {
         negotiation.hide(catalog.hidden_from(&identity));
         let unsent = negotiation.greeting().to_vec();
         let began = self.clock.now();
-        let until = began.after(self.tunables.handshake_timeout());
+        let until = began.after(self.tunables.lock().server.handshake_timeout.nanos());
         let (session, ending) = (None, Ending::None);
         let (unread, is_known) = (Vec::new(), false);
         self.last_number += 1;
