@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ioweir_config::{shown, unknown};
+use ioweir_config::{read_spec, shown, unknown};
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};
 
@@ -56,8 +56,6 @@ const CHANGES_MAX: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The version of the schema of the answers of a server. It increases when a key is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
-/// The largest file that is read as a spec.
-pub const SPEC_BYTES_MAX: u64 = 4 << 20;
 
 /// Settings that can change for the thread that accepts clients.
 #[doc(hidden)]
@@ -210,7 +208,8 @@ impl Controller {
     pub fn reload(&self) -> Result<Vec<String>, String> {
         let mut certificates = None;
         let changed = self.change(false, |running| {
-            let spec = aligned(running, read(&running.file)?)?;
+            let read = read_spec(&running.file).and_then(|text| Spec::parse(&running.file, &text));
+            let spec = aligned(running, read.map_err(|error| error.to_string())?)?;
             certificates =
                 spec.server.tls.as_ref().map(tls::Server::load).transpose().map_err(|error| error.to_string())?;
             Ok(spec)
@@ -422,15 +421,4 @@ fn name_of(spec: &Spec, device: usize, holder: Holder) -> String {
             its.nth(group.0 as usize).map_or_else(String::new, |group| format!("group.{}", group.name))
         }
     }
-}
-
-/// Reads a file again.
-fn read(file: &str) -> Result<Spec, String> {
-    let unreadable = |error: std::io::Error| format!("{file}: cannot be read: {error}");
-    let size = std::fs::metadata(file).map_err(unreadable)?.len();
-    if size > SPEC_BYTES_MAX {
-        return Err(format!("{file}: longer than {SPEC_BYTES_MAX} bytes"));
-    }
-    let text = std::fs::read_to_string(file).map_err(unreadable)?;
-    Spec::parse(file, &text).map_err(|error| error.to_string())
 }
