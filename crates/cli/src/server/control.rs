@@ -8,7 +8,7 @@ use ioweir_serve::control::{AskError, Command, Release, ServiceCommand, Snapshot
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
-use super::{clients, devices, services, snapshots, top, volumes};
+use super::{clients, lists, services, top};
 use crate::arguments::{
     CtlArguments, CtlVerb, DeviceVerb, JsonArguments, ListArguments, ServiceVerb, SnapshotVerb, VolumeVerb,
 };
@@ -24,16 +24,16 @@ pub(crate) fn act(arguments: CtlArguments) -> Result<(), Failure> {
         CtlVerb::State(json) => return show(&json, ask(Command::State {})?, top::print),
         CtlVerb::Clients(json) => return show(&json, ask(Command::Clients {})?, clients::print),
         CtlVerb::Device(DeviceVerb::List(json)) => {
-            return show_list(&json, ask(Command::State {})?, "devices", devices::print);
+            return show_list(&json, ask(Command::State {})?, "devices", lists::print_devices);
         }
         CtlVerb::Service(ServiceVerb::List(json)) => {
             return show_list(&json, ask(Command::State {})?, "services", services::print);
         }
         CtlVerb::Volume(VolumeVerb::List(ListArguments { device, json })) => {
-            return show(&json, ask(Command::Volume(VolumeCommand::List(device)))?, volumes::print);
+            return show(&json, ask(Command::Volume(VolumeCommand::List(device)))?, lists::print_volumes);
         }
         CtlVerb::Snapshot(SnapshotVerb::List(ListArguments { device, json })) => {
-            return show(&json, ask(Command::Snapshot(SnapshotCommand::List(device)))?, snapshots::print);
+            return show(&json, ask(Command::Snapshot(SnapshotCommand::List(device)))?, lists::print_snapshots);
         }
         CtlVerb::Save { file } => {
             let answer = ask(Command::Save {})?;

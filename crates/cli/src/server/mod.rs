@@ -3,7 +3,7 @@
 
 mod clients;
 mod control;
-mod devices;
+mod lists;
 mod log;
 mod probe;
 mod record;
@@ -11,10 +11,8 @@ mod replay;
 mod scratch;
 mod serve;
 mod services;
-mod snapshots;
 mod top;
 mod under;
-mod volumes;
 
 use std::path::Path;
 

@@ -1,23 +1,21 @@
 //! The list of a server's services, as a table.
 
-use ioweir_lab::document::{Column, Screen, Table, format_seconds};
+use ioweir_lab::document::{Column, Table, format_seconds};
 use ioweir_serve::engine::ServiceReport;
 use ioweir_serve::watch::{ServiceState, State};
 use serde_json::Value;
 
-use super::top;
+use super::{lists, top};
 use crate::failure::Failure;
-use crate::output;
 
 /// Prints the services of a state that `ioweir ctl` has received.
 pub(crate) fn print(state: Value) -> Result<(), Failure> {
     let state: State = top::read(state)?;
-    let text = if state.services.is_empty() { "no services\n".into() } else { draw(&state.services, output::screen()) };
-    output::print(text.as_bytes())
+    lists::print("services", table(&state.services))
 }
 
 /// The services as a table.
-pub(super) fn draw(services: &[ServiceState], screen: Screen) -> String {
+pub(super) fn table(services: &[ServiceState]) -> Table {
     let columns = vec![
         Column::text("service"),
         Column::text("kind"),
@@ -41,7 +39,7 @@ pub(super) fn draw(services: &[ServiceState], screen: Screen) -> String {
             found(&service.report).into(),
         ]);
     }
-    table.to_terminal(screen)
+    table
 }
 
 /// The service's present work, or why it waits.

@@ -163,7 +163,7 @@ fn draw(state: &State, classes_max: usize, screen: Screen) -> String {
     }
     if !state.services.is_empty() {
         out.push('\n');
-        out += &services::draw(&state.services, screen);
+        out += &services::table(&state.services).to_terminal(screen);
     }
     let _ = writeln!(out, "\n{}", line(&longest(state)));
     if let Some(change) = state.changes.last() {
