@@ -979,6 +979,8 @@ fn service_manager_hears_readiness_and_life() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("served.toml"), SERVED.replace("control = \"unix:control\"\n", "")).unwrap();
     let manager = std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    // A server that never answers fails this test.
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(120))).unwrap();
     let mut serve = command(folder.path(), &["serve", "served.toml"]);
     serve.env("NOTIFY_SOCKET", folder.path().join("notify")).env("WATCHDOG_USEC", "2000000");
     let _served = Served::of(serve);
