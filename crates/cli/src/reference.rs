@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ioweir_background::forecast::FORECASTERS;
-use ioweir_config::{Key, format_range, format_value};
+use ioweir_config::{Key, format_range, format_value, one_line};
 use ioweir_core::background::SERVICES;
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{PAIR, POLICIES, Parameter};
@@ -65,11 +65,6 @@ pub(crate) fn write(folder: &str) -> Result<(), Failure> {
 // Writing to a string does not fail: the results of `writeln!` below are ignored.
 
 /// Text in a cell of a table; outside of code, what looks like a tag of HTML is none.
-/// A text in one line: Markdown breaks it where it is read.
-fn joined(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 fn cell(text: &str) -> String {
     let escape = |(at, part): (usize, &str)| if at % 2 == 0 { part.replace('<', "\\<") } else { part.to_owned() };
     let parts: Vec<String> = text.split('`').enumerate().map(escape).collect();
@@ -162,14 +157,14 @@ fn policies() -> String {
     }
     let _ = writeln!(out, "| [{0}](#{0}) | {1} |", PAIR.name, cell(PAIR.summary));
     for row in POLICIES {
-        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}\n", row.name, joined(row.doc), row.source);
+        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}\n", row.name, one_line(row.doc), row.source);
         let _ = write!(out, "\nBound on waiting: {}.\n", row.bound.doc);
         if let Some(linux) = row.linux {
             let _ = writeln!(out, "\nOn Linux: `echo {linux} > /sys/block/DEVICE/queue/scheduler`");
         }
         out += &parameters(row.parameters);
     }
-    let _ = write!(out, "\n## {}\n\n{}\n{}", PAIR.name, joined(PAIR.doc), parameters(PAIR.parameters));
+    let _ = write!(out, "\n## {}\n\n{}\n{}", PAIR.name, one_line(PAIR.doc), parameters(PAIR.parameters));
     out
 }
 
@@ -183,7 +178,7 @@ fn cores() -> String {
         let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
     }
     for row in SCHEDULES {
-        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}, {}\n", row.name, joined(row.doc), row.source, row.section);
+        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}, {}\n", row.name, one_line(row.doc), row.source, row.section);
         out += &parameters(row.parameters);
     }
     out
@@ -348,7 +343,7 @@ fn forecasters() -> String {
         let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
     }
     for row in FORECASTERS {
-        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}\n", row.name, joined(row.doc), row.source);
+        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}\n", row.name, one_line(row.doc), row.source);
         if !row.settings.is_empty() {
             out += "\n| setting | default | range | meaning |\n|---|---|---|---|\n";
         }
@@ -391,7 +386,7 @@ fn services() -> String {
         let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
     }
     for row in &SERVICES {
-        let _ = write!(out, "\n## {}\n\n{}\n\n| | |\n|---|---|\n", row.name, joined(row.doc));
+        let _ = write!(out, "\n## {}\n\n{}\n\n| | |\n|---|---|\n", row.name, one_line(row.doc));
         for (name, value) in service_terms(row) {
             let _ = writeln!(out, "| {name} | {} |", cell(&value));
         }

@@ -27,8 +27,14 @@ impl Key {
     /// The help text in one line.
     #[must_use]
     pub fn help_line(&self) -> String {
-        self.help.split_whitespace().collect::<Vec<_>>().join(" ")
+        one_line(self.help)
     }
+}
+
+/// A text in one line.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A table of a file, or a set of keys in several tables. Implemented by [`keys!`](crate::keys!).

@@ -29,7 +29,7 @@ pub use flag::{Flag, FlagForm, Shorthand, defaults, flags_of, with_flags};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, is_same_name, shown};
 #[doc(hidden)]
 pub use keys::read_table;
-pub use keys::{Key, KeySet, MayBeAbsent, default_text};
+pub use keys::{Key, KeySet, MayBeAbsent, default_text, one_line};
 pub use priority::IoPriority;
 pub use scheduler::SchedulerChoice;
 #[doc(hidden)]
