@@ -94,9 +94,7 @@ impl Listener {
     /// As [`Listener::bind`].
     pub fn bind_private(listen: &Listen) -> Result<Self, String> {
         let Listen::Unix(path) = listen else { return Self::bind(listen) };
-        let failed = |error: io::Error| format!("{listen}: cannot listen: {error}");
-        let socket = bind_unix(path, |path| bind_closed(path, || Ok(()))).map_err(failed)?;
-        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
+        Self::bind_unix(path, |path| bind_closed(path, || Ok(())))
     }
 
     /// As [`Listener::bind`], but a unix socket gets the mode and group that the spec gives to those of clients, before
@@ -119,9 +117,7 @@ impl Listener {
             let mode = fs::Permissions::from_mode(mode.0);
             fs::set_permissions(path, mode).map_err(of_key("socket_mode"))
         };
-        let socket = bind_unix(path, |path| bind_closed(path, settle));
-        let socket = socket.map_err(|error| format!("{listen}: cannot listen: {error}"))?;
-        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
+        Self::bind_unix(path, |path| bind_closed(path, settle))
     }
 
     /// Whether [`Listener::bind`] would succeed now. Nothing is made.
@@ -133,7 +129,7 @@ impl Listener {
             Listen::Unix(path) => check_unix(path),
             Listen::Tcp(address) => check_tcp(address),
         };
-        could_bind.map_err(|error| format!("{listen}: cannot listen: {error}"))
+        could_bind.map_err(|error| refused(listen, &error))
     }
 
     /// Creates a socket. A unix socket on which no server listens is replaced; one on which a server listens is not.
@@ -141,20 +137,27 @@ impl Listener {
     /// # Errors
     /// What is wrong, in words.
     pub fn bind(listen: &Listen) -> Result<Self, String> {
-        let failed = |error: &io::Error| format!("{listen}: cannot listen: {error}");
         match listen {
-            Listen::Unix(path) => {
-                let socket = bind_unix(path, |path| UnixListener::bind(path).map(OwnedFd::from))
-                    .map_err(|error| failed(&error))?;
-                Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()), export: None })
-            }
+            Listen::Unix(path) => Self::bind_unix(path, |path| UnixListener::bind(path).map(OwnedFd::from)),
             Listen::Tcp(address) => {
-                let socket = TcpListener::bind(address).map_err(|error| failed(&error))?;
+                let socket = TcpListener::bind(address).map_err(|error| refused(listen, &error))?;
                 // With port 0 the system chooses a free port, which the name then has.
                 let name = socket.local_addr().map_or_else(|_| listen.to_string(), |address| format!("tcp:{address}"));
                 Ok(Self { socket: socket.into(), name, path: None, export: None })
             }
         }
+    }
+
+    fn bind_unix(path: &Path, bind: impl Fn(&Path) -> io::Result<OwnedFd>) -> Result<Self, String> {
+        let listen = Listen::Unix(path.into());
+        let bound = match bind(path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
+                fs::remove_file(path).and_then(|()| bind(path))
+            }
+            bound => bound,
+        };
+        let socket = bound.map_err(|error| refused(&listen, &error))?;
+        Ok(Self { socket, name: listen.to_string(), path: Some(path.into()), export: None })
     }
 
     /// The sockets that systemd hands over, if any (`LISTEN_FDS`, for the process in `LISTEN_PID`). Call it once, at the
@@ -207,14 +210,8 @@ impl Drop for Listener {
     }
 }
 
-fn bind_unix(path: &Path, bind: impl Fn(&Path) -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
-    match bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
-            fs::remove_file(path)?;
-            bind(path)
-        }
-        bound => bound,
-    }
+fn refused(listen: &Listen, error: &io::Error) -> String {
+    format!("{listen}: cannot listen: {error}")
 }
 
 /// Checks that a unix socket could be created, or could replace one whose server has ended.
