@@ -1,13 +1,15 @@
 //! The connections of clients, and the wait for them.
 
 use std::fmt::Debug;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
-use rustix::event::Timespec;
+use ioweir_core::Nanos;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
+
+use crate::backend::timespec;
 
 /// A connection that is not a socket of the system, such as one that a test makes of two buffers.
 pub trait Socket: Debug + Send + Sync {
@@ -118,6 +120,11 @@ impl Poller {
         epoll::add(&self.epoll, descriptor, EventData::new_u64(token), events)
     }
 
+    /// Waits for other events of a descriptor.
+    pub(crate) fn modify_descriptor(&self, descriptor: impl AsFd, token: u64, events: EventFlags) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), events)
+    }
+
     /// Waits no longer for a descriptor.
     pub(crate) fn delete_descriptor(&self, descriptor: impl AsFd) -> Result<(), Errno> {
         epoll::delete(&self.epoll, descriptor)
@@ -137,7 +144,7 @@ impl Poller {
     /// Waits for other events of a stream.
     pub(crate) fn modify(&mut self, stream: &Stream, token: u64, events: EventFlags) -> Result<(), Errno> {
         match stream {
-            Stream::Descriptor(descriptor) => epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), events),
+            Stream::Descriptor(descriptor) => self.modify_descriptor(descriptor, token, events),
             Stream::Socket(socket) => {
                 let watched = self.sockets.iter_mut().find(|watched| watched.is_of(socket));
                 watched.map(|watched| (watched.token, watched.interest) = (token, events)).ok_or(Errno::NOENT)
@@ -148,7 +155,7 @@ impl Poller {
     /// Waits no longer for a stream.
     pub(crate) fn delete(&mut self, stream: &Stream) -> Result<(), Errno> {
         match stream {
-            Stream::Descriptor(descriptor) => epoll::delete(&self.epoll, descriptor),
+            Stream::Descriptor(descriptor) => self.delete_descriptor(descriptor),
             Stream::Socket(socket) => {
                 self.sockets.retain(|watched| !watched.is_of(socket));
                 Ok(())
@@ -156,9 +163,18 @@ impl Poller {
         }
     }
 
-    /// Waits for events, at most until the timeout, and appends them. Connections without descriptors are only polled.
-    pub(crate) fn wait(&mut self, ready: &mut Vec<epoll::Event>, timeout: Option<&Timespec>) -> Result<(), Errno> {
-        epoll::wait(&self.epoll, rustix::buffer::spare_capacity(ready), timeout)?;
+    /// Waits for events, at most for `span`, and appends them. Connections without descriptors are only polled.
+    ///
+    /// # Errors
+    /// If the system refuses to wait.
+    pub(crate) fn wait(&mut self, ready: &mut Vec<epoll::Event>, span: Nanos) -> io::Result<()> {
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(ready), Some(&timespec(span))) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::NOSYS) => {
+                return Err(io::Error::other("epoll_pwait2 is missing: Linux 5.11 or later is needed"));
+            }
+            Err(error) => return Err(error.into()),
+        }
         if !self.sockets.is_empty() {
             self.sockets.retain(|watched| {
                 let Some(socket) = watched.socket.upgrade() else { return false };

@@ -407,7 +407,7 @@ pub fn poll_for(descriptors: &[BorrowedFd<'_>], span: Nanos) -> io::Result<()> {
 }
 
 /// A span in the kernel's form, cut to about 34 years.
-fn timespec(span: Nanos) -> Timespec {
+pub fn timespec(span: Nanos) -> Timespec {
     let (seconds, nanos) = (span.0 / 1_000_000_000, span.0 % 1_000_000_000);
     Timespec { tv_sec: seconds.cast_signed().min(1 << 30), tv_nsec: nanos.cast_signed() }
 }

@@ -37,7 +37,7 @@ use std::sync::mpsc::Receiver;
 
 use ioweir_core::tenant::{Share, ShareError};
 use ioweir_core::{Nanos, Priority, StreamId, Tier};
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 
 use crate::backend::checked::WorkerPool;
 use crate::backend::{Action, Backend, Checksums, Outcome, Task, Tiers, UpstreamStatus, Verifier};
@@ -308,17 +308,8 @@ impl Engine {
     pub fn wait(&mut self, span: Nanos) -> io::Result<()> {
         // If the backend itself has waited, no time is left to wait for clients.
         let span = if self.dispatcher.backend_mut().rest(span)? { Nanos::ZERO } else { span };
-        let seconds = (span.0 / 1_000_000_000).cast_signed();
-        let timeout = (span != Nanos::NEVER)
-            .then_some(Timespec { tv_sec: seconds, tv_nsec: (span.0 % 1_000_000_000).cast_signed() });
         self.ready.clear();
-        match self.sessions.poller().wait(&mut self.ready, timeout.as_ref()) {
-            Ok(()) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(rustix::io::Errno::NOSYS) => {
-                Err(io::Error::other("epoll_pwait2 is missing: Linux 5.11 or later is needed"))
-            }
-            Err(error) => Err(error.into()),
-        }
+        self.sessions.poller().wait(&mut self.ready, span)
     }
 
     /// Whether a descriptor was ready when it last waited.

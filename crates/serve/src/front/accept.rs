@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 use ioweir_core::{Nanos, StreamId};
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{Resource, getrlimit};
@@ -84,8 +84,7 @@ impl Front {
     pub(super) fn watch_listener(&self, slot: u32, flags: EventFlags) {
         let Some(listener) = self.listeners.get(slot) else { return };
         // The listener was watched before, so this takes no memory and cannot fail.
-        let token = EventData::new_u64(TOKEN_LISTENER | u64::from(slot));
-        let _ = epoll::modify(&self.epoll, &listener.socket, token, flags);
+        let _ = self.poller.modify_descriptor(&listener.socket, TOKEN_LISTENER | u64::from(slot), flags);
     }
 
     /// Takes a socket on, and waits for these events of it.
@@ -93,8 +92,7 @@ impl Front {
         rustix::io::ioctl_fionbio(&listener.socket, true)?;
         let slot = self.listeners.insert(listener);
         let Some(listener) = self.listeners.get(slot) else { return Ok(()) };
-        let token = EventData::new_u64(TOKEN_LISTENER | u64::from(slot));
-        let watched = epoll::add(&self.epoll, &listener.socket, token, flags);
+        let watched = self.poller.add_descriptor(&listener.socket, TOKEN_LISTENER | u64::from(slot), flags);
         if watched.is_err() {
             self.listeners.remove(slot);
         }
@@ -159,10 +157,9 @@ impl Front {
         let slot = self.callers.insert(caller);
         let Some(caller) = self.callers.get(slot) else { return };
         let data = u64::from(slot);
-        let mut watched = epoll::add(&self.epoll, &caller.input, EventData::new_u64(data), EventFlags::IN);
+        let mut watched = self.poller.add_descriptor(&caller.input, data, EventFlags::IN);
         if let Some(output) = &caller.output {
-            let data = EventData::new_u64(data | TOKEN_OUTPUT);
-            watched = watched.and(epoll::add(&self.epoll, output, data, EventFlags::empty()));
+            watched = watched.and(self.poller.add_descriptor(output, data | TOKEN_OUTPUT, EventFlags::empty()));
         }
         if watched.is_err() {
             self.callers.remove(slot);

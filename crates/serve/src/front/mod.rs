@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ioweir_core::Nanos;
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::control::Tunables;
@@ -31,6 +31,7 @@ use crate::manager;
 use crate::slots::Slots;
 pub use crate::stopper::Stopper;
 use crate::stopper::{AS_IN_SPEC, ONCE_ANSWERED, SERVES};
+use crate::stream::Poller;
 
 use caller::{Caller, Ending, Pace, tls_failure};
 pub use hand::Takeover;
@@ -56,7 +57,7 @@ pub(crate) struct Front {
     listens_at: Nanos,
     /// When a shortage of descriptors is logged again.
     pause_said_at: Nanos,
-    epoll: OwnedFd,
+    poller: Poller,
     wake: Arc<OwnedFd>,
     /// Becomes readable when a signal arrives.
     _signals: Option<UnixStream>,
@@ -96,11 +97,11 @@ impl Drop for Front {
 
 impl Front {
     pub(crate) fn new(plan: Plan) -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let poller = Poller::new()?;
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
-        epoll::add(&epoll, &wake, EventData::new_u64(TOKEN_WAKE), EventFlags::IN)?;
+        poller.add_descriptor(&wake, TOKEN_WAKE, EventFlags::IN)?;
         if let Some(signals) = &plan.signals {
-            epoll::add(&epoll, signals, EventData::new_u64(TOKEN_SIGNAL), EventFlags::IN)?;
+            poller.add_descriptor(signals, TOKEN_SIGNAL, EventFlags::IN)?;
         }
         let places = Places::default();
         let mut front = Self {
@@ -109,7 +110,7 @@ impl Front {
             engines: plan.engines,
             listens_at: Nanos::NEVER,
             pause_said_at: Nanos::ZERO,
-            epoll,
+            poller,
             stopper: Stopper {
                 within: Arc::new(AtomicU64::new(SERVES)),
                 wake: Arc::clone(&wake),
@@ -186,7 +187,9 @@ impl Front {
     /// Waits for an event, and handles it.
     fn turn(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         events.clear();
-        self.wait(events)?;
+        let callers = self.callers.iter().map(|(_, caller)| caller.until).min();
+        let until = callers.into_iter().chain([self.listens_at]).min().unwrap_or(Nanos::NEVER);
+        self.poller.wait(events, until.since(self.clock.now()))?;
         for event in events {
             match event.data.u64() {
                 TOKEN_SIGNAL => self.stopper.stop(),
@@ -205,20 +208,6 @@ impl Front {
             self.watch_listeners(EventFlags::IN);
         }
         Ok(())
-    }
-
-    fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let callers = self.callers.iter().map(|(_, caller)| caller.until).min();
-        let until = callers.into_iter().chain(Some(self.listens_at).filter(|at| *at < Nanos::NEVER)).min();
-        let span = until.map(|until| until.since(self.clock.now()).0);
-        let timeout = span.map(|nanos| Timespec {
-            tv_sec: (nanos / 1_000_000_000).cast_signed(),
-            tv_nsec: (nanos % 1_000_000_000).cast_signed(),
-        });
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Continues a negotiation as far as possible without waiting.
@@ -263,10 +252,10 @@ impl Front {
             if for_output { (EventFlags::empty(), EventFlags::OUT) } else { (EventFlags::IN, EventFlags::empty()) };
         let data = u64::from(slot);
         let modified = match &caller.output {
-            None => epoll::modify(&self.epoll, &caller.input, EventData::new_u64(data), reads | writes),
+            None => self.poller.modify_descriptor(&caller.input, data, reads | writes),
             Some(output) => {
-                let input = epoll::modify(&self.epoll, &caller.input, EventData::new_u64(data), reads);
-                input.and(epoll::modify(&self.epoll, output, EventData::new_u64(data | TOKEN_OUTPUT), writes))
+                let input = self.poller.modify_descriptor(&caller.input, data, reads);
+                input.and(self.poller.modify_descriptor(output, data | TOKEN_OUTPUT, writes))
             }
         };
         if modified.is_err() {
@@ -278,9 +267,9 @@ impl Front {
     fn hand_over(&mut self, slot: u32) {
         let Some(caller) = self.callers.remove(slot) else { return };
         // A closed descriptor leaves epoll by itself; one that stays open must be removed.
-        let _ = epoll::delete(&self.epoll, &caller.input);
+        let _ = self.poller.delete_descriptor(&caller.input);
         if let Some(output) = &caller.output {
-            let _ = epoll::delete(&self.epoll, output);
+            let _ = self.poller.delete_descriptor(output);
         }
         let Caller { number, input, output, peer, identity, mut session, unread, unsent, ending, permit, .. } = caller;
         let catalog = self.tunables.catalog();

@@ -32,7 +32,6 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use ioweir_core::Nanos;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventFlags};
 
 use super::{Action, Backend, Done, EXTENTS_MAX, Io, Outcome, Remark, RemarkKind, UpstreamStatus};
@@ -118,10 +117,7 @@ impl Upstream {
             self.assign();
             self.send();
             self.ready.clear();
-            match self.poller.wait(&mut self.ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-                Ok(()) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            self.poller.wait(&mut self.ready, Nanos::ZERO)?;
             let mut has_moved = false;
             for at in 0..self.ready.len() {
                 let number = self.ready[at].data.u64() as usize;
