@@ -128,42 +128,6 @@ impl Buffers {
     pub fn clear(&mut self) {
         self.as_mut_slice().iter_mut().for_each(|buffer| buffer.bytes_mut().fill(0));
     }
-
-    /// The sizes by which equal buffers can be allocated in place of these.
-    #[must_use]
-    pub fn shape(&self) -> Shape {
-        let size = |buffer: &Buffer| (buffer.capacity, buffer.length);
-        match self {
-            Self::None => Shape::None,
-            Self::One(buffer) => Shape::One(size(buffer)),
-            Self::Many(buffers) => Shape::Many(buffers.iter().map(size).collect()),
-        }
-    }
-}
-
-/// The sizes of buffers: capacity and length of each.
-#[derive(Debug, Default)]
-pub enum Shape {
-    /// No data.
-    #[default]
-    None,
-    /// The buffer of one request.
-    One((usize, usize)),
-    /// The buffers of merged requests.
-    Many(Vec<(usize, usize)>),
-}
-
-impl Shape {
-    /// Buffers of these sizes, outside of any pool.
-    #[must_use]
-    pub fn buffers(&self) -> Buffers {
-        let buffer = |&(capacity, length): &(usize, usize)| Buffer { length, ..Buffer::with_capacity(capacity) };
-        match self {
-            Self::None => Buffers::None,
-            Self::One(size) => Buffers::One(buffer(size)),
-            Self::Many(sizes) => Buffers::Many(sizes.iter().map(buffer).collect()),
-        }
-    }
 }
 
 /// Free buffers by capacity. The last one returned is the first one taken, because its memory is in the caches.
