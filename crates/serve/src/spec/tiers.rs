@@ -30,7 +30,7 @@ pub enum Cache {
 }
 
 keys! {
-    /// A tier, or a leg, as the file has it.
+    /// A tier as the file has it.
     #[derive(Clone, Debug)]
     pub struct TierKeys {
         /// what it is made of; not of tiers or legs again

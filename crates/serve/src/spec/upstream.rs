@@ -54,7 +54,7 @@ keys! {
     }
 }
 
-/// Makes the upstream of the device, tier, leg or part at `at`; nothing is connected yet.
+/// Makes the upstream of the device, tier or part at `at`; nothing is connected yet.
 pub(super) fn resolve(keys: BackendKeys, at: &str) -> Result<Backend, Complaint> {
     let key = |name: &str| format!("{at}.{name}");
     let Some(address) = keys.address else {
