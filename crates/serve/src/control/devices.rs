@@ -30,9 +30,7 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words: nothing has changed.
     pub fn add_device(&self, name: &str, keys: &[String]) -> Result<Vec<String>, String> {
-        let changed = self.change(false, |spec| with_device(spec, name, &table_of(name, keys)?));
-        self.note_assigned(&changed);
-        self.report(changed)
+        self.assign(false, |spec| with_device(spec, name, &table_of(name, keys)?))
     }
 
     /// Removes a device that no export shows. Returns what has changed, and the error of its end, if there was one.
@@ -40,9 +38,7 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words: nothing has changed.
     pub fn remove_device(&self, name: &str) -> Result<Vec<String>, String> {
-        let changed = self.change(false, |spec| without_device(spec, name));
-        self.note_assigned(&changed);
-        self.report(changed)
+        self.assign(false, |spec| without_device(spec, name))
     }
 
     /// Makes a device longer. Returns what has changed.
@@ -50,9 +46,7 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words.
     pub fn resize_device(&self, name: &str, size: Size) -> Result<Vec<String>, String> {
-        let changed = self.change(false, |spec| self.with_size(spec, name, size));
-        self.note_assigned(&changed);
-        self.report(changed)
+        self.assign(false, |spec| self.with_size(spec, name, size))
     }
 
     /// The spec with another length of a device.

@@ -182,9 +182,7 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words.
     pub fn add_export(&self, name: &str, keys: &[String]) -> Result<Vec<String>, String> {
-        let changed = self.change(false, |spec| with_export(spec, name, keys));
-        self.note_assigned(&changed);
-        self.report(changed)
+        self.assign(false, |spec| with_export(spec, name, keys))
     }
 
     /// Removes an export. If it has clients, that is refused; with `drains` they get the rest of their answers. Returns what
@@ -193,15 +191,13 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words.
     pub fn remove_export(&self, name: &str, drains: bool) -> Result<Vec<String>, String> {
-        let changed = self.change(drains, |spec| {
+        self.assign(drains, |spec| {
             let found = spec.present_exports().find(|(_, export)| export.name == name).map(|(number, _)| number);
             let number = found.ok_or_else(|| unknown_export(spec, name))?;
             let mut changed = spec.clone();
             changed.export[number].is_removed = true;
             changed.checked().map_err(|complaint| format!("export {}: {}", shown(name), complaint.problem()))
-        });
-        self.note_assigned(&changed);
-        self.report(changed)
+        })
     }
 
     /// The volumes of a device, by name.

@@ -189,15 +189,15 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words.
     pub fn set(&self, assignments: &[String]) -> Result<Vec<String>, String> {
-        let changed = self.change(false, |spec| assign(spec, assignments));
-        self.note_assigned(&changed);
-        self.report(changed)
+        self.assign(false, |spec| assign(spec, assignments))
     }
 
-    /// Remembers the keys of changes that are not in the file.
-    fn note_assigned(&self, changed: &Result<Vec<String>, String>) {
+    /// Makes a change that is not in the file, remembers its keys, and logs it.
+    fn assign(&self, drains: bool, make: impl FnOnce(&Spec) -> Result<Spec, String>) -> Result<Vec<String>, String> {
+        let changed = self.change(drains, make);
         let keys = changed.iter().flatten().map(|change| key_of(change).to_string());
         self.lock().assigned.extend(keys);
+        self.report(changed)
     }
 
     /// Reads the spec's file and its certificates again and applies them, all or nothing. Returns what has changed, and
