@@ -37,7 +37,6 @@ pub(super) enum Wanted {
 
 impl Wanted {
     fn ask(&self, controller: &Controller) -> Result<Vec<String>, String> {
-        let one = |words: String| vec![words];
         match self {
             Self::Set(assignments) => controller.set(assignments),
             Self::AddExport(name, keys) => controller.add_export(name, keys),
@@ -45,9 +44,9 @@ impl Wanted {
             Self::AddDevice(name, keys) => controller.add_device(name, keys),
             Self::ResizeDevice(name, bytes) => controller.resize_device(name, ioweir_config::Size(*bytes)),
             Self::RemoveDevice(name) => controller.remove_device(name),
-            Self::AddVolume(device, name, bytes) => controller.add_volume(device, name, *bytes).map(one),
-            Self::ResizeVolume(device, name, bytes) => controller.resize_volume(device, name, *bytes).map(one),
-            Self::RemoveVolume(device, name) => controller.remove_volume(device, name).map(one),
+            Self::AddVolume(device, name, bytes) => controller.add_volume(device, name, *bytes),
+            Self::ResizeVolume(device, name, bytes) => controller.resize_volume(device, name, *bytes),
+            Self::RemoveVolume(device, name) => controller.remove_volume(device, name),
         }
     }
 

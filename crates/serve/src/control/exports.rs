@@ -217,26 +217,25 @@ impl Controller {
         Ok(places.into_iter().map(state).collect())
     }
 
-    /// Adds a volume, which reads as zeroes. Returns a description of it.
+    /// Adds a volume, which reads as zeroes. Returns what has changed.
     ///
     /// # Errors
     /// If there is no room for it, or it cannot be created.
-    pub fn add_volume(&self, device: &str, name: &str, bytes: u64) -> Result<String, String> {
+    pub fn add_volume(&self, device: &str, name: &str, bytes: u64) -> Result<Vec<String>, String> {
         let (number, volumes) = self.volumes_of(device)?;
         let mut volumes = lock(&volumes);
         let place = volumes.find_room(name, bytes)?;
         self.wipe(number, place.clone())?;
         let words = format!("volume {name}: {} at {}", format_bytes(bytes), format_bytes(place.start));
         self.change_place((number, &mut volumes), name, Some(place))?;
-        self.report(Ok(vec![format!("device {device}: {words}")]))?;
-        Ok(words)
+        self.report(Ok(vec![format!("device {device}: {words}")]))
     }
 
-    /// Gives a volume another length, in place. An added range reads as zeroes. Returns a description of the volume.
+    /// Gives a volume another length, in place. An added range reads as zeroes. Returns what has changed.
     ///
     /// # Errors
     /// If there is no room for it, or connected clients still know its former length.
-    pub fn resize_volume(&self, device: &str, name: &str, bytes: u64) -> Result<String, String> {
+    pub fn resize_volume(&self, device: &str, name: &str, bytes: u64) -> Result<Vec<String>, String> {
         let (number, volumes) = self.volumes_of(device)?;
         let mut volumes = lock(&volumes);
         let before = volumes.place(name)?;
@@ -246,22 +245,20 @@ impl Controller {
         }
         let words = format!("volume {name}: {} -> {}", format_bytes(before.end - before.start), format_bytes(bytes));
         self.change_place((number, &mut volumes), name, Some(place))?;
-        self.report(Ok(vec![format!("device {device}: {words}")]))?;
-        Ok(words)
+        self.report(Ok(vec![format!("device {device}: {words}")]))
     }
 
-    /// Removes a volume and frees its place. Returns a description of that.
+    /// Removes a volume and frees its place. Returns what has changed.
     ///
     /// # Errors
     /// If clients of an export that shows it are connected.
-    pub fn remove_volume(&self, device: &str, name: &str) -> Result<String, String> {
+    pub fn remove_volume(&self, device: &str, name: &str) -> Result<Vec<String>, String> {
         let (number, volumes) = self.volumes_of(device)?;
         let mut volumes = lock(&volumes);
         volumes.place(name)?;
         self.change_place((number, &mut volumes), name, None)?;
         let words = format!("volume {name}: removed");
-        self.report(Ok(vec![format!("device {device}: {words}")]))?;
-        Ok(words)
+        self.report(Ok(vec![format!("device {device}: {words}")]))
     }
 
     /// The number of a device and its volumes.

@@ -157,15 +157,9 @@ fn tend_volumes(controller: &Controller, command: VolumeCommand) -> Result<Value
         VolumeCommand::List(device) => {
             serde_json::to_value(controller.list_volumes(&device)?).map_err(|error| error.to_string())
         }
-        VolumeCommand::Add { device, name, size } => {
-            controller.add_volume(&device, &name, size.0).map(|what| change_of(&device, &what))
-        }
-        VolumeCommand::Resize { device, name, size } => {
-            controller.resize_volume(&device, &name, size.0).map(|what| change_of(&device, &what))
-        }
-        VolumeCommand::Remove { device, name } => {
-            controller.remove_volume(&device, &name).map(|what| change_of(&device, &what))
-        }
+        VolumeCommand::Add { device, name, size } => controller.add_volume(&device, &name, size.0).map(changes),
+        VolumeCommand::Resize { device, name, size } => controller.resize_volume(&device, &name, size.0).map(changes),
+        VolumeCommand::Remove { device, name } => controller.remove_volume(&device, &name).map(changes),
     }
 }
 
