@@ -124,6 +124,20 @@ impl Buffers {
 }
 
 impl Buffers {
+    /// Calls `act` for each piece of the `length` bytes at `from`, with the place of the piece in them.
+    pub fn each_part(&mut self, from: u64, length: usize, mut act: impl FnMut(usize, &mut [u8])) {
+        let (mut at, mut done) = (0, 0);
+        for buffer in self.as_mut_slice() {
+            let bytes = buffer.bytes_mut();
+            let whole = bytes.len();
+            let skip = (from + done as u64).saturating_sub(at).min(whole as u64) as usize;
+            let taken = (whole - skip).min(length - done);
+            act(done, &mut bytes[skip..skip + taken]);
+            done += taken;
+            at += whole as u64;
+        }
+    }
+
     /// Makes all bytes zero.
     pub fn clear(&mut self) {
         self.as_mut_slice().iter_mut().for_each(|buffer| buffer.bytes_mut().fill(0));

@@ -3,9 +3,8 @@
 use std::io;
 
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES, Tier};
-use rustix::event::{PollFd, PollFlags};
 
-use super::{Action, Backend, Done, Io, Outcome};
+use super::{Action, Backend, Done, Io, Outcome, poll_for};
 use crate::buffer::{ALIGNMENT_BYTES, Buffers};
 
 /// The size of a block, in which the engine keeps operations apart.
@@ -23,10 +22,7 @@ pub(super) fn perform_alone(backend: &mut dyn Backend, io: Io) -> io::Result<Don
         }
         let due = backend.due();
         if due == Nanos::NEVER {
-            let descriptors = backend.descriptors();
-            let mut watched: Vec<_> =
-                descriptors.iter().map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
-            rustix::io::retry_on_intr(|| rustix::event::poll(&mut watched, None))?;
+            poll_for(&backend.descriptors(), Nanos::NEVER)?;
         } else {
             now = now.max(due);
         }
@@ -63,12 +59,12 @@ pub(super) fn copy_from(buffers: &Buffers, from: u64, target: &mut [u8]) {
 
 /// Copies bytes into the buffers, from `to` on.
 pub(super) fn copy_to(buffers: &mut Buffers, to: u64, source: &[u8]) {
-    each_part(buffers, to, source.len(), |place, bytes| bytes.copy_from_slice(&source[place..place + bytes.len()]));
+    buffers.each_part(to, source.len(), |place, bytes| bytes.copy_from_slice(&source[place..place + bytes.len()]));
 }
 
 /// Zeroes the bytes at `from` in the buffers.
 fn clear(buffers: &mut Buffers, from: u64, length: usize) {
-    each_part(buffers, from, length, |_, bytes| bytes.fill(0));
+    buffers.each_part(from, length, |_, bytes| bytes.fill(0));
 }
 
 /// Copies a piece that was read into its own buffers to `at` in the buffers of the whole.
@@ -77,19 +73,6 @@ pub(super) fn take(whole: &mut Buffers, at: u64, length: u64, outcome: &Outcome,
         (Outcome::Hole, _) => clear(whole, at, length as usize),
         (_, Buffers::One(buffer)) => copy_to(whole, at, buffer.bytes()),
         _ => {}
-    }
-}
-
-fn each_part(buffers: &mut Buffers, from: u64, length: usize, mut act: impl FnMut(usize, &mut [u8])) {
-    let (mut at, mut done) = (0, 0);
-    for buffer in buffers.as_mut_slice() {
-        let bytes = buffer.bytes_mut();
-        let whole = bytes.len();
-        let skip = (from + done as u64).saturating_sub(at).min(whole as u64) as usize;
-        let taken = (whole - skip).min(length - done);
-        act(done, &mut bytes[skip..skip + taken]);
-        done += taken;
-        at += whole as u64;
     }
 }
 

@@ -38,27 +38,18 @@ impl Op {
     }
 
     /// Calls `with` for each piece of a range of its buffers.
-    fn each(&mut self, offset: u64, length: u64, mut with: impl FnMut(&mut [u8], usize)) {
-        let (mut at, mut done) = (self.io.offset, 0);
-        for buffer in self.io.buffers.as_mut_slice() {
-            let end = at + buffer.len() as u64;
-            let (from, to) = (offset.max(at), (offset + length).min(end));
-            if from < to {
-                with(&mut buffer.bytes_mut()[(from - at) as usize..(to - at) as usize], done);
-                done += (to - from) as usize;
-            }
-            at = end;
-        }
+    fn each(&mut self, offset: u64, length: u64, with: impl FnMut(usize, &mut [u8])) {
+        self.io.buffers.each_part(offset.saturating_sub(self.io.offset), length as usize, with);
     }
 
     /// Copies data of an answer into the buffers.
     pub(super) fn fill(&mut self, offset: u64, bytes: &[u8]) {
-        self.each(offset, bytes.len() as u64, |target, from| target.copy_from_slice(&bytes[from..from + target.len()]));
+        self.each(offset, bytes.len() as u64, |from, target| target.copy_from_slice(&bytes[from..from + target.len()]));
     }
 
     /// Zeroes a range of the buffers.
     pub(super) fn zero(&mut self, offset: u64, length: u64) {
-        self.each(offset, length, |target, _| target.fill(0));
+        self.each(offset, length, |_, target| target.fill(0));
     }
 
     /// The change that the operation makes to this piece of its range.
@@ -66,7 +57,7 @@ impl Op {
         match self.io.action {
             Action::Write => {
                 let mut bytes = Vec::with_capacity(length as usize);
-                self.each(offset, length, |data, _| bytes.extend_from_slice(data));
+                self.each(offset, length, |_, data| bytes.extend_from_slice(data));
                 Change::Data(Arc::from(bytes))
             }
             Action::Zero { keep, .. } => Change::Zero(keep),
