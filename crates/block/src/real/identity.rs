@@ -56,7 +56,7 @@ pub struct Identity {
 }
 
 /// The entry in brackets, and all entries: `none [bfq]`.
-fn choices(text: &str) -> (Option<String>, Vec<String>) {
+pub(super) fn choices(text: &str) -> (Option<String>, Vec<String>) {
     let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     let all = text.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_owned()).collect();
     (chosen.map(str::to_owned), all)

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::identity::choices;
 use super::system::{Number, System, line, names};
 use super::{Identity, RealError};
 
@@ -46,13 +47,9 @@ pub fn state_folder() -> PathBuf {
     state.or_else(home).unwrap_or_else(std::env::temp_dir).join("ioweir")
 }
 
-/// The choice in brackets, if the value lists choices.
-fn chosen(text: &str) -> &str {
-    text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or(text)
-}
-
+/// The value of a setting: the choice in brackets, if it lists choices.
 fn value(queue: &Path, key: &str) -> Option<String> {
-    line(&queue.join(key)).map(|text| chosen(&text).to_owned())
+    line(&queue.join(key)).map(|text| choices(&text).0.unwrap_or(text))
 }
 
 /// The time at which a process began, in the kernel's ticks.
