@@ -1,7 +1,6 @@
 //! The time of the governor: steady between two looks, and that of the wall clock from day to day.
 
 use ioweir_core::Nanos;
-use rustix::time::{ClockId, clock_gettime};
 
 use ioweir_block::executor::{Clock as _, MachineClock};
 
@@ -35,10 +34,7 @@ impl Clocks {
 
     #[must_use]
     pub fn now(&self) -> Moment {
-        let wall = clock_gettime(ClockId::Realtime);
-        let part = |part: i64| u64::try_from(part).unwrap_or(0);
-        let wall = Nanos::from_seconds(part(wall.tv_sec)).after(Nanos(part(wall.tv_nsec)));
-        Moment { steady: self.steady.now(), wall }
+        Moment { steady: self.steady.now(), wall: MachineClock::wall() }
     }
 }
 

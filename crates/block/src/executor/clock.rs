@@ -47,10 +47,16 @@ impl MachineClock {
         Self { origin: Instant::now() }
     }
 
+    /// The time since 1970, by the system's clock.
+    #[must_use]
+    pub fn wall() -> Nanos {
+        time_of(ClockId::Realtime)
+    }
+
     /// The time since 1970 of the clock's origin, by the system's clock at this moment.
     #[must_use]
     pub fn epoch(&self) -> Nanos {
-        time_of(ClockId::Realtime).since(self.now())
+        Self::wall().since(self.now())
     }
 }
 
