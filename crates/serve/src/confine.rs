@@ -186,15 +186,8 @@ fn paths_of(spec: &Spec) -> BTreeMap<PathBuf, bool> {
 
 /// Model files of emulated devices.
 fn models_of(device: &Device) -> Vec<PathBuf> {
-    let of = |backend: &Backend| match backend {
-        Backend::Emulated { model, .. } => Some(PathBuf::from(model)),
-        _ => None,
-    };
-    match &device.backend {
-        Backend::Tiered { slow, fast, .. } => [slow, fast].iter().filter_map(|tier| of(&tier.backend)).collect(),
-        Backend::Joined { part } => part.iter().filter_map(|part| of(&part.backend)).collect(),
-        other => of(other).into_iter().collect(),
-    }
+    let of = |leaf: &Backend| if let Backend::Emulated { model, .. } = leaf { Some(model.into()) } else { None };
+    device.backend.leaves().into_iter().filter_map(of).collect()
 }
 
 fn confine_files(spec: &Spec) -> Confinement {

@@ -1,7 +1,6 @@
 //! Opens the backend of a device, and checks devices that are not open: whether they could be opened, and with which properties.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::checked::sidecar::{Begun, Sidecar};
@@ -38,7 +37,7 @@ pub fn open(
     shared: Option<&Arc<WorkerPool>>,
 ) -> Result<Box<dyn Backend>, String> {
     // The times of the files are read before the device is opened, because opening may write to them.
-    let files = device.late.as_ref().map(|_| DataFiles::of(data_files(&device.backend))).transpose()?;
+    let files = device.late.as_ref().map(|_| DataFiles::of(device.backend.files())).transpose()?;
     let mut backend = open_checked(device, registered, shared)?;
     if let (Some(late), Some(files)) = (&device.late, files) {
         let journal = late.journal.as_deref().map_or_else(Journal::in_memory, Journal::open)?;
@@ -131,15 +130,7 @@ pub fn check(device: &spec::Device) -> Result<Found, String> {
 /// # Errors
 /// The file that is used, in words for people.
 pub(crate) fn check_free(device: &spec::Device) -> Result<(), String> {
-    data_files(&device.backend).iter().try_for_each(|path| file::check_free(path, device.read_only))
-}
-
-/// The files that hold the data of a device.
-fn data_files(backend: &spec::Backend) -> Vec<PathBuf> {
-    match backend {
-        spec::Backend::Tiered { slow, fast, .. } => [slow.backend.files(), fast.backend.files()].concat(),
-        other => other.files(),
-    }
+    device.backend.files().iter().try_for_each(|path| file::check_free(path, device.read_only))
 }
 
 /// Checks the files that belong to a device besides its data.

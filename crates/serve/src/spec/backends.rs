@@ -79,6 +79,15 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// The backends that hold the data: the tiers or parts of a composed one, or else itself.
+    pub(crate) fn leaves(&self) -> Vec<&Self> {
+        match self {
+            Self::Tiered { slow, fast, .. } => vec![&slow.backend, &fast.backend],
+            Self::Joined { part } => part.iter().map(|part| &part.backend).collect(),
+            other => vec![other],
+        }
+    }
+
     /// The value of the key `backend`.
     #[must_use]
     pub const fn name(&self) -> &'static str {

@@ -345,9 +345,6 @@ impl Backend {
 
     /// The files that hold the data of the device, or of its parts.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        match self {
-            Self::Joined { part } => part.iter().flat_map(|part| part.backend.files()).collect(),
-            other => other.file().map(PathBuf::from).into_iter().collect(),
-        }
+        self.leaves().into_iter().filter_map(Self::file).map(PathBuf::from).collect()
     }
 }

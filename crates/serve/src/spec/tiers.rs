@@ -33,7 +33,7 @@ keys! {
     /// A tier as the file has it.
     #[derive(Clone, Debug)]
     pub struct TierKeys {
-        /// what it is made of; not of tiers or legs again
+        /// what it is made of; not of tiers or parts again
         backend: String = required,
         /// requests that it holds at once, 1 to 1024
         depth: Option<u32> = absent,
@@ -132,14 +132,7 @@ impl Backend {
 
     /// Every file that the tiers use.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
-        match self {
-            Self::File { path, .. } => vec![path.clone()],
-            Self::Tiered { slow, fast, map, .. } => {
-                let tiers = [slow, fast].into_iter().flat_map(|tier| tier.backend.paths());
-                tiers.chain(map.clone()).collect()
-            }
-            Self::Joined { part } => part.iter().flat_map(|part| part.backend.paths()).collect(),
-            _ => Vec::new(),
-        }
+        let map = if let Self::Tiered { map, .. } = self { map.clone() } else { None };
+        self.files().into_iter().chain(map).collect()
     }
 }

@@ -117,14 +117,8 @@ impl Backend {
     /// Every upstream of the backend and its parts.
     #[must_use]
     pub fn upstreams(&self) -> Vec<&Upstream> {
-        match self {
-            Self::Nbd(upstream) => vec![upstream],
-            Self::Tiered { slow, fast, .. } => {
-                [slow, fast].into_iter().flat_map(|tier| tier.backend.upstreams()).collect()
-            }
-            Self::Joined { part } => part.iter().flat_map(|part| part.backend.upstreams()).collect(),
-            _ => Vec::new(),
-        }
+        let leaves = self.leaves().into_iter();
+        leaves.filter_map(|leaf| if let Self::Nbd(upstream) = leaf { Some(&**upstream) } else { None }).collect()
     }
 }
 
