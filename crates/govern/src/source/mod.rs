@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub use disk::Disk;
 #[cfg(feature = "prometheus")]
-pub use prometheus::{Instant, Prometheus, Range, read_instant, read_range};
+pub use prometheus::{Prometheus, read_instant, read_range};
 pub use server::Server;
 
 use super::clock::Moment;

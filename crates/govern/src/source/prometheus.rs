@@ -78,7 +78,7 @@ impl Prometheus {
         }
     }
 
-    fn value(&self, query: &str, now: Nanos) -> Result<Instant, SourceError> {
+    fn value(&self, query: &str, now: Nanos) -> Result<Option<f64>, SourceError> {
         let seconds = now.as_seconds();
         let body = self.ask("query", &[("query", query.to_owned()), ("time", format!("{seconds:.3}"))])?;
         read_instant(&body, seconds)
@@ -93,7 +93,7 @@ impl Prometheus {
             let (first, last) = (start + (from + 1) * bin, start + until * bin);
             let query = [("query", query.to_owned()), ("start", first.to_string()), ("end", last.to_string())];
             let query: Vec<_> = query.into_iter().chain([("step", bin.to_string())]).collect();
-            let Range(part) = read_range(&self.ask("query_range", &query)?, first, bin, (until - from) as usize)?;
+            let part = read_range(&self.ask("query_range", &query)?, first, bin, (until - from) as usize)?;
             values.extend(part);
             from = until;
         }
@@ -108,7 +108,7 @@ impl Source for Prometheus {
 
     fn read(&mut self, now: Moment) -> Result<Reading, SourceError> {
         let value = |query: &Option<String>| match query {
-            Some(query) => self.value(query, now.wall).map(|Instant(value)| value),
+            Some(query) => self.value(query, now.wall),
             None => Ok(None),
         };
         let reading = Reading {
@@ -164,14 +164,6 @@ fn is_share(number: &f64) -> bool {
     *number <= 1.0
 }
 
-/// The value of an instant query; `None` if there is none that could be of that time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Instant(pub Option<f64>);
-
-/// The values of a range query, one for each bin.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Range(pub Vec<Option<f64>>);
-
 #[derive(Deserialize)]
 struct Answer<T> {
     data: T,
@@ -223,16 +215,16 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
-/// Reads the answer to an instant query at `seconds`.
+/// Reads the answer to an instant query at `seconds`; `None` if it has no value that could be of that time.
 ///
 /// # Errors
 /// If it is no answer, or of several series.
-pub fn read_instant(body: &[u8], seconds: f64) -> Result<Instant, SourceError> {
+pub fn read_instant(body: &[u8], seconds: f64) -> Result<Option<f64>, SourceError> {
     let (time, value) = match data(body)? {
         Data::Scalar(value) => value,
         Data::Vector(all) => match one_series(all)? {
             Some(one) => one.value,
-            None => return Ok(Instant(None)),
+            None => return Ok(None),
         },
         Data::Matrix(_) => {
             return Err(SourceError("the query gives a range of values; a rate(...) makes it one".into()));
@@ -243,14 +235,14 @@ pub fn read_instant(body: &[u8], seconds: f64) -> Result<Instant, SourceError> {
         let order = if time < seconds { "before" } else { "after" };
         return Err(SourceError(format!("a value of another time, {order} the one that was asked for")));
     }
-    Ok(Instant(number(&value)))
+    Ok(number(&value))
 }
 
 /// Reads the answer to a range query from `first` on, with a value every `step` seconds.
 ///
 /// # Errors
 /// If it is no answer, of several series, or of other times.
-pub fn read_range(body: &[u8], first: i64, step: i64, values: usize) -> Result<Range, SourceError> {
+pub fn read_range(body: &[u8], first: i64, step: i64, values: usize) -> Result<Vec<Option<f64>>, SourceError> {
     let Data::Matrix(all) = data(body)? else {
         return Err(SourceError("the answer to a range is no range".into()));
     };
@@ -262,5 +254,5 @@ pub fn read_range(body: &[u8], first: i64, step: i64, values: usize) -> Result<R
         let place = place.ok_or_else(|| SourceError(format!("a value of a time that was not asked for: {time:.0}")))?;
         *place = number(&value);
     }
-    Ok(Range(read))
+    Ok(read)
 }

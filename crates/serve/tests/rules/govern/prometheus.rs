@@ -202,11 +202,11 @@ fn tokens_are_sent_to_the_named_address_only() {
 #[test]
 fn missing_values_and_non_numbers_are_unknown() {
     for value in ["NaN", "+Inf", "-Inf", "-1", "", "x", "1e999"] {
-        assert_eq!(read_instant(vector(NOW, &[value]).as_bytes(), NOW as f64).unwrap().0, None, "{value}");
+        assert_eq!(read_instant(vector(NOW, &[value]).as_bytes(), NOW as f64).unwrap(), None, "{value}");
     }
-    assert_eq!(read_instant(vector(NOW, &[]).as_bytes(), NOW as f64).unwrap().0, None);
+    assert_eq!(read_instant(vector(NOW, &[]).as_bytes(), NOW as f64).unwrap(), None);
     let scalar = format!(r#"{{"status":"success","data":{{"resultType":"scalar","result":[{NOW}.5,"7"]}}}}"#);
-    assert_eq!(read_instant(scalar.as_bytes(), NOW as f64).unwrap().0, Some(7.0));
+    assert_eq!(read_instant(scalar.as_bytes(), NOW as f64).unwrap(), Some(7.0));
 }
 
 fn matrix(values: &[(i64, &str)]) -> String {
@@ -219,7 +219,7 @@ fn matrix(values: &[(i64, &str)]) -> String {
 fn missing_bins_are_gaps_and_unrequested_times_refused() {
     let body = matrix(&[(600, "1"), (1800, "3"), (2400, "NaN")]);
     let range = read_range(body.as_bytes(), 600, 600, 5).unwrap();
-    assert_eq!(range.0, [Some(1.0), None, Some(3.0), None, None]);
+    assert_eq!(range, [Some(1.0), None, Some(3.0), None, None]);
     for time in [0, 601, 3600, -600] {
         let error = read_range(matrix(&[(time, "1")]).as_bytes(), 600, 600, 5).unwrap_err().to_string();
         assert!(error.contains("not asked for"), "{time}: {error}");
