@@ -1,6 +1,6 @@
 //! The clients of a running server: their identity and requests, and the end of one of them.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 
 use ioweir_config::shown;
 use schemars::JsonSchema;
@@ -155,12 +155,8 @@ impl Controller {
         &self,
         question: impl Fn(Sender<T>) -> engine::Command,
     ) -> Vec<Result<T, RecvTimeoutError>> {
-        let answers = self.0.engines.handles().into_iter().map(|engine| {
-            let (sender, answer) = channel();
-            engine.send(question(sender));
-            answer
-        });
-        self.0.engines.hear_all(answers.collect(), PATIENCE)
+        let answers = self.0.engines.handles().iter().map(|engine| engine.ask(&question)).collect();
+        self.0.engines.hear_all(answers, PATIENCE)
     }
 
     /// Asks every engine; `None` for those that have not answered in time.

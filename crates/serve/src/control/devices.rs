@@ -5,7 +5,6 @@
 //! name gets another one.
 
 use std::sync::PoisonError;
-use std::sync::mpsc::channel;
 
 use ioweir_config::{Complaint, Size, shown};
 use toml::Table;
@@ -67,8 +66,7 @@ impl Controller {
             let Some(new) = after.device.get(number).filter(|new| !new.is_removed) else { continue };
             let of = |problem: String| format!("device {}: {problem}", shown(&device.name));
             let Some(size) = device.backend.length_as(&new.backend) else { continue };
-            let (sender, answer) = channel();
-            self.0.engines.send(number, engine::Command::Grow(size, sender));
+            let answer = self.0.engines.ask(number, |answer| engine::Command::Grow(size, answer));
             let description = self.hear(answer, PATIENCE).flatten().map_err(of)?;
             self.0.engines.has_grown(number, size, description);
             grown.push((number, size));

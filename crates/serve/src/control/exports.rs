@@ -5,7 +5,7 @@
 //! is refused and the export is opened again; or the export is drained, which a removal may ask for.
 
 use std::ops::Range;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -298,8 +298,7 @@ impl Controller {
         if !self.clients_of(|export| on_device(export) && overlaps(export))?.is_empty() {
             return Err("clients of an export that was removed still get answers there: try again".into());
         }
-        let (sender, answer) = channel();
-        self.0.engines.send(device, engine::Command::Wipe(range, sender));
+        let answer = self.0.engines.ask(device, |answer| engine::Command::Wipe(range, answer));
         // Waits as long as the device takes; the end of the engine ends the wait, too.
         self.0.engines.hear(answer, Duration::MAX).unwrap_or_else(|_| Err("the server ends".into()))
     }

@@ -261,9 +261,7 @@ impl Controller {
         if self.0.engines.trouble(number).is_some() {
             return self.open_again(number);
         }
-        let engine = self.engine_of(device)?;
-        let (sender, answer) = channel();
-        engine.send(engine::Command::Reopen(sender));
+        let answer = self.engine_of(device)?.ask(engine::Command::Reopen);
         let answer = self.hear(answer, PATIENCE).flatten();
         answer.map_err(|problem| format!("device {}: {problem}", shown(device)))
     }
@@ -282,9 +280,9 @@ impl Controller {
             let error = unknown("service", &command.name, &names, "add [service.NAME] to the spec, and start it again");
             return Err(error.to_string());
         };
-        let (sender, answer) = channel();
         // The number of a class is small, because a spec has at most a few megabytes.
-        self.0.engines.send(class.device, engine::Command::Service(StreamId(number as u32), order, sender));
+        let its = StreamId(number as u32);
+        let answer = self.0.engines.ask(class.device, |answer| engine::Command::Service(its, order, answer));
         match self.hear(answer, PATIENCE) {
             Ok(Ok(())) => Ok(words),
             Ok(Err(problem)) => Err(format!("service {}: {problem}", shown(&command.name))),

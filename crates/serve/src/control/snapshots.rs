@@ -41,10 +41,8 @@ impl Controller {
     /// The snapshots of a device.
     fn snapshots_of(&self, device: &str) -> Result<(Arc<Snapshots>, engine::Handle), String> {
         let engine = self.engine_of(device)?;
-        let (sender, answer) = channel();
-        engine.send(engine::Command::Snapshots(sender));
-        let snapshots =
-            answer.recv_timeout(PATIENCE).map_err(|_| format!("device {}: it does not answer", shown(device)))?;
+        let answer = engine.ask(engine::Command::Snapshots).recv_timeout(PATIENCE);
+        let snapshots = answer.map_err(|_| format!("device {}: it does not answer", shown(device)))?;
         let snapshots = snapshots.ok_or_else(|| {
             let hint = "add [device.snapshots] below it, and start the server again";
             format!("device {}: takes no snapshots\n\nhint: {hint}", shown(device))
@@ -160,14 +158,12 @@ fn clone_at_rest(
     engine: &engine::Handle,
     pause_max: Nanos,
 ) -> Result<Nanos, String> {
-    let (ready, hear) = channel();
-    engine.send(engine::Command::Pause(pause_max, ready));
+    let silent = |_| "it does not answer".to_string();
     let patience = PATIENCE + Duration::from_nanos(pause_max.0);
-    hear.recv_timeout(patience).map_err(|_| "it does not answer".to_string()).flatten()?;
+    let is_at_rest = engine.ask(|ready| engine::Command::Pause(pause_max, ready)).recv_timeout(patience);
+    is_at_rest.map_err(silent).flatten()?;
     let cloned = clone_now();
-    let (sender, answer) = channel();
-    engine.send(engine::Command::Resume(sender));
-    let paused = answer.recv_timeout(patience).map_err(|_| "it does not answer".to_string())?;
+    let paused = engine.ask(engine::Command::Resume).recv_timeout(patience).map_err(silent)?;
     cloned?;
     paused.ok_or_else(|| {
         "the clone has taken longer than `pause_max`: clients continued meanwhile, so that it would mix several moments".into()

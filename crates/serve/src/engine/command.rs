@@ -87,6 +87,13 @@ impl Handle {
             let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
         }
     }
+
+    /// Asks a question. An engine that has ended gives no answer.
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Command) -> Receiver<T> {
+        let (sender, answer) = channel();
+        self.send(question(sender));
+        answer
+    }
 }
 
 /// A request for a [`Report`].

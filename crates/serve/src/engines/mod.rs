@@ -8,7 +8,7 @@ mod host;
 mod thread;
 
 use std::fmt;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -228,11 +228,9 @@ impl Engines {
         self.rows().all.iter().for_each(|row| row.handle.send(command()));
     }
 
-    /// Sends a command to the engine of a device. It is ignored if there is no such engine, or it has ended.
-    pub(crate) fn send(&self, device: usize, command: Command) {
-        if let Some(row) = self.rows().all.get(device) {
-            row.handle.send(command);
-        }
+    /// Asks the engine of a device. There is no answer if there is no such engine, or it has ended.
+    pub(crate) fn ask<T>(&self, device: usize, question: impl FnOnce(Sender<T>) -> Command) -> Receiver<T> {
+        self.rows().all.get(device).map_or_else(|| channel().1, |row| row.handle.ask(question))
     }
 
     /// The facts about each device that the watch shows.

@@ -130,9 +130,7 @@ impl Control {
 
     /// Sends an order to the engine, and waits until it is carried out.
     fn order(&self, wish: Wish) -> Result<u16> {
-        let (sender, answer) = channel();
-        self.engine.send(Command::Rings(self.number, Box::new(Order(wish, sender))));
-        match answer.recv() {
+        match self.engine.ask(|answer| Command::Rings(self.number, Box::new(Order(wish, answer)))).recv() {
             Ok(result) => result.map_err(refused),
             // The engine has disconnected the client.
             Err(_) => Err(Error::Disconnected),
