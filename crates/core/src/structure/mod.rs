@@ -14,7 +14,7 @@ pub(crate) use heap::Heap;
 pub(crate) use index::Index;
 pub(crate) use list::{Links, List};
 pub use slab::Slab;
-pub(crate) use tournament::Tournament;
+pub(crate) use tournament::{Tournament, earlier, later};
 pub(crate) use tree::{Root, Tree};
 
 /// The slot number that stands for "none".

@@ -19,14 +19,20 @@ pub(crate) struct Tournament {
     min: u64,
 }
 
-/// Whether a key lies before another on the circle.
+/// Whether a point lies before another on the circle.
 #[allow(clippy::cast_possible_wrap, reason = "the sign of the difference is what is asked for")]
-const fn is_before(key: u64, other: u64) -> bool {
-    (key.wrapping_sub(other) as i64) < 0
+const fn is_before(point: u64, other: u64) -> bool {
+    (point.wrapping_sub(other) as i64) < 0
 }
 
-const fn earlier(key: u64, other: u64) -> u64 {
-    if is_before(other, key) { other } else { key }
+/// The later of two points on the circle.
+pub(crate) const fn later(one: u64, other: u64) -> u64 {
+    if is_before(one, other) { other } else { one }
+}
+
+/// The earlier of two points on the circle.
+pub(crate) const fn earlier(one: u64, other: u64) -> u64 {
+    if is_before(other, one) { other } else { one }
 }
 
 impl Tournament {

@@ -10,7 +10,7 @@ use alloc::vec;
 
 use super::Rule;
 use super::order::RuleState;
-use crate::structure::Tournament;
+use crate::structure::{Tournament, earlier, later};
 
 /// The virtual time of one unit of cost at weight 1.
 pub(crate) const UNIT: u64 = 1 << 30;
@@ -101,17 +101,6 @@ impl Held {
     fn show(&mut self, node: u32, clock: u64) {
         self.hidden.set(node, clock.wrapping_add(FAR));
     }
-}
-
-/// The later of two points on the circle.
-#[allow(clippy::cast_possible_wrap, reason = "the sign of the difference decides")]
-pub(crate) const fn later(one: u64, other: u64) -> u64 {
-    if (one.wrapping_sub(other) as i64) < 0 { other } else { one }
-}
-
-/// The earlier of two points on the circle.
-pub(crate) const fn earlier(one: u64, other: u64) -> u64 {
-    if later(one, other) == one { other } else { one }
 }
 
 impl Fair {

@@ -6,8 +6,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::Share;
-use super::fair::{UNIT, later};
-use crate::structure::{Root, Tree};
+use super::fair::UNIT;
+use crate::structure::{Root, Tree, later};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {

@@ -39,7 +39,7 @@ const _: () = assert!(1 + CLIENTS_MAX + GROUPS_MAX <= fair::NODES_MAX);
 
 pub(crate) use controller::{Controlled, Controller, Lane};
 pub(crate) use cost::CostModel;
-pub(crate) use fair::{Fair, LEAD_MAX, UNIT, earlier};
+pub(crate) use fair::{Fair, LEAD_MAX, UNIT};
 pub(crate) use moment::Moment;
 pub(crate) use order::{Head, Order, RuleState, Size};
 pub(crate) use pace::Pace;

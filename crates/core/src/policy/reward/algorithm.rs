@@ -8,7 +8,8 @@
 use super::means::NANOS_MAX;
 use super::{Client, pay};
 use crate::Nanos;
-use crate::tenant::{Fair, earlier};
+use crate::structure::earlier;
+use crate::tenant::Fair;
 
 /// The most that a pause between two completions moves the clock; no tag can be this far ahead.
 const PAUSE_MAX: Nanos = Nanos(NANOS_MAX);
