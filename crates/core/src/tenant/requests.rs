@@ -50,6 +50,12 @@ impl Entry {
         self.cost as u32
     }
 
+    /// A queued request, as an order sees it.
+    #[inline(always)]
+    const fn head(&self, slot: u32) -> Head {
+        Head { slot, cost: self.cost(), arrived: self.since, sequence: self.sequence }
+    }
+
     /// The node that a dispatched request was ranked as.
     #[inline]
     pub(crate) const fn node(&self) -> u32 {
@@ -164,7 +170,7 @@ impl Requests {
     pub(crate) fn dispatch(&mut self, now: Nanos, node: u32, fifo: &mut Fifo) -> Head {
         let slot = fifo.head;
         let entry = &mut self.entries[slot];
-        let head = Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence };
+        let head = entry.head(slot);
         entry.state = State::Dispatched;
         entry.since = now;
         fifo.head = core::mem::replace(&mut entry.next, node);
@@ -176,7 +182,7 @@ impl Requests {
     pub(crate) fn dispatch_slot(&mut self, now: Nanos, node: u32, slot: u32, fifo: &mut Fifo) -> Head {
         self.remove(slot, fifo);
         let entry = &mut self.entries[slot];
-        let head = Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence };
+        let head = entry.head(slot);
         (entry.state, entry.since, entry.next) = (State::Dispatched, now, node);
         head
     }
@@ -185,10 +191,7 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn head(&self, fifo: &Fifo) -> Option<Head> {
         let slot = fifo.head;
-        (fifo.length > 0).then(|| {
-            let entry = self.entry(slot);
-            Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence }
-        })
+        (fifo.length > 0).then(|| self.entry(slot).head(slot))
     }
 
     /// The dispatch of a request.
