@@ -4,18 +4,14 @@ use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use clap_complete::engine::ArgValueCandidates;
-use ioweir_config::{Flag, FlagForm, Key, KeySet, with_flags};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use ioweir_config::{Flag, FlagForm, Key, KeySet};
 
 use crate::arguments::candidates_of;
-use crate::failure::Failure;
-use crate::typed;
 
 /// The flags of a file's keys that the user gave, with their values.
 #[derive(Debug)]
 pub(crate) struct KeyFlags<T> {
-    given: Vec<(Key, Vec<String>)>,
+    pub(crate) given: Vec<(Key, Vec<String>)>,
     file: PhantomData<T>,
 }
 
@@ -99,20 +95,10 @@ impl<T: KeySet> FromArgMatches for KeyFlags<T> {
     }
 }
 
-impl<T: KeySet + Serialize + DeserializeOwned> KeyFlags<T> {
+impl<T> KeyFlags<T> {
     /// Whether a key is set by its flag.
     #[cfg(feature = "advise")]
     pub(crate) fn gives(&self, key: &str) -> bool {
         self.given.iter().any(|(given, _)| given.name == key)
-    }
-
-    /// The file with the keys that the flags set.
-    pub(crate) fn set(&self, file: T) -> Result<T, Failure> {
-        let typed = |(key, texts): &(Key, Vec<String>)| {
-            let texts: Result<Vec<String>, Failure> = texts.iter().map(|text| typed::value(key, text)).collect();
-            Ok((*key, texts?))
-        };
-        let given = self.given.iter().map(typed).collect::<Result<Vec<_>, Failure>>()?;
-        with_flags(file, &given).map_err(Failure::Input)
     }
 }

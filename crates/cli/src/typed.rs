@@ -1,15 +1,30 @@
 //! Amounts as people type them: a flag takes a number alone and reports the unit that it assumed. Files are read again, and by others, so a
 //! number alone is refused there.
 
-use ioweir_config::{Key, Size, shown};
+use ioweir_config::{Key, KeySet, Size, shown, with_flags};
 use ioweir_lab::sim::Load;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::arguments::seed;
 use crate::failure::Failure;
+use crate::flags::KeyFlags;
 use crate::output;
 
+impl<T: KeySet + Serialize + DeserializeOwned> KeyFlags<T> {
+    /// The file with the keys that the flags set.
+    pub(crate) fn set(&self, file: T) -> Result<T, Failure> {
+        let typed = |(key, texts): &(Key, Vec<String>)| {
+            let texts: Result<Vec<String>, Failure> = texts.iter().map(|text| value(key, text)).collect();
+            Ok((*key, texts?))
+        };
+        let given = self.given.iter().map(typed).collect::<Result<Vec<_>, Failure>>()?;
+        with_flags(file, &given).map_err(Failure::Input)
+    }
+}
+
 /// The value of a key as a file has it, from what follows its flag.
-pub(crate) fn value(key: &Key, text: &str) -> Result<String, Failure> {
+fn value(key: &Key, text: &str) -> Result<String, Failure> {
     match key.name {
         "loads" => Ok(load(text)?.to_string()),
         "load" => Ok(open_load(text)?.to_string()),

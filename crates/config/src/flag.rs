@@ -37,7 +37,7 @@ pub struct Shorthand {
     pub value: &'static str,
     /// The help text.
     pub help: &'static str,
-    /// What the key's value begins with.
+    /// The text that is put before the flag's, to make the key's value.
     pub prefix: &'static str,
 }
 

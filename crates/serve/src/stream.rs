@@ -5,11 +5,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
+use ioweir_block::backend::timespec;
 use ioweir_core::Nanos;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-
-use crate::backend::timespec;
 
 /// A connection that is not a socket of the system, such as one that a test makes of two buffers.
 pub trait Socket: Debug + Send + Sync {
