@@ -144,9 +144,8 @@ impl<'de> de::DeserializeSeed<'de> for Name<'_> {
 /// A struct for a table of a file. One list gives the struct, its serde code, and its documentation ([`KeySet::keys`]).
 ///
 /// Each key has its help as a doc comment, its type, and after `=` its value if it is left out: `required`, `absent` (for an
-/// `Option` or a list), or a default in parentheses. `as "name"` gives the name in the file if it is
-/// not the field's. `=> flag` after the default is the [`Flag`] of the command line that sets the key. `..field: Set` includes the keys
-/// of another set.
+/// `Option` or a list), or a default in parentheses. `as "name"` gives the name in the file if it is not the field's. `=> flag`
+/// after the default is the [`Flag`] of the command line that sets the key. `..field: Set` includes the keys of another set.
 ///
 /// ```
 /// ioweir_config::keys! {

@@ -159,7 +159,7 @@ fn plan_command_is_read_back_by_shells() {
         "series = \"it's.csv\"\nreplay = [\"b.csv\"]\npolicy = \"p.toml\"\nformat = \"msr-csv\"\nevent = \"issue\"\n";
     assert_eq!(
         PlanSpec::parse("p", plan).unwrap().command(),
-        "ioweir plan 'it'\\''s.csv' --replay b.csv --format msr-csv --event issue --policy p.toml"
+        "ioweir plan 'it'\\''s.csv' --replay b.csv --policy p.toml --format msr-csv --event issue"
     );
 }
 
