@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{flags_of, shown};
+use ioweir_config::shown;
 use ioweir_device::PRESETS;
 use ioweir_device::validate::Load;
 use ioweir_lab::document::{Document, quoted};
-use ioweir_lab::spec::PlacingKeys;
+use ioweir_lab::spec::{self, PlacingKeys};
 use ioweir_measure::calibration::CalibrationSpec;
 use ioweir_measure::validation::{DeviceValidation, document, validate_drives};
 
@@ -99,10 +99,12 @@ fn one_device(device: &str, arguments: &CalibrateArguments) -> Result<(), Failur
 /// The command that compares again.
 fn command(device: &str, placing: &PlacingKeys, arguments: &CalibrateArguments) -> String {
     let mut command = format!("ioweir calibrate {}", quoted(device));
-    let load = arguments.load.clone().map(|load| ("--load".to_owned(), Some(load)));
-    for (flag, value) in load.into_iter().chain(flags_of(placing)) {
-        command += &format!(" {flag}");
-        command += &value.map_or_else(String::new, |value| format!(" {}", quoted(&value)));
+    if let Some(load) = &arguments.load {
+        command += &format!(" --load {}", quoted(load));
+    }
+    let flags = spec::arguments(&[], placing);
+    if !flags.is_empty() {
+        command += &format!(" {flags}");
     }
     if let Some(reference) = arguments.reference {
         command += &format!(" --reference {reference}");
